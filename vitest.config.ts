@@ -1,0 +1,35 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    // Temporal's native module does not survive worker threads.
+    pool: "forks",
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "unit",
+          include: ["{domain,gateway-bridge,activities,workers,api,scripts,db,workflows}/**/*.test.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "replay",
+          include: ["tests/replay.test.ts", "tests/architecture.test.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "integration",
+          include: ["tests/**/*.test.ts"],
+          exclude: ["tests/replay.test.ts", "tests/architecture.test.ts"],
+          globalSetup: ["tests/global-setup.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
+  },
+});
