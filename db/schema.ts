@@ -1,0 +1,798 @@
+/**
+ * Every table, with the checks and unique keys on which the code relies (`ON CONFLICT … RETURNING`
+ * instead of hoping). Money is an integer of 1/10000 of the currency unit. Times are the database's.
+ */
+import { sql } from "drizzle-orm";
+import {
+  bigint,
+  boolean,
+  check,
+  customType,
+  foreignKey,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  timestamp,
+  unique,
+  uniqueIndex,
+} from "drizzle-orm/pg-core";
+import {
+  ATTEMPT_STATES,
+  FINAL_STATUSES,
+  MESSAGE_STATUSES,
+  OPERATORS,
+  RECEIPT_MODES,
+  SEGMENT_RECEIPTS,
+  SEGMENT_RESULTS,
+} from "../domain/message.ts";
+
+const bytea = customType<{ data: Buffer }>({ dataType: () => "bytea" });
+const at = (name: string) => timestamp(name, { withTimezone: true });
+const createdAt = () => at("created_at").notNull().defaultNow();
+const units = (name: string) => bigint(name, { mode: "bigint" });
+const oneOf = (column: string, values: readonly string[]) =>
+  sql.raw(`${column} IN (${values.map((value) => `'${value}'`).join(", ")})`);
+
+// ---- who sends, and with what money -------------------------------------------------------------
+
+export const enterprises = pgTable("enterprises", {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  active: boolean().notNull().default(true),
+  createdAt: createdAt(),
+});
+
+/** One row is locked last in every transaction that moves money (D11). */
+export const accounts = pgTable(
+  "accounts",
+  {
+    id: text().primaryKey(),
+    enterpriseId: text("enterprise_id")
+      .notNull()
+      .references(() => enterprises.id),
+    currency: text().notNull(),
+    balanceUnits: units("balance_units")
+      .notNull()
+      .default(sql`0`),
+    heldUnits: units("held_units")
+      .notNull()
+      .default(sql`0`),
+    floorUnits: units("floor_units")
+      .notNull()
+      .default(sql`0`),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    check("accounts_balance_above_floor", sql`${t.balanceUnits} >= ${t.floorUnits}`),
+    check("accounts_held_not_negative", sql`${t.heldUnits} >= 0`),
+  ],
+);
+
+export const channelGroups = pgTable(
+  "channel_groups",
+  {
+    id: text().primaryKey(),
+    name: text().notNull(),
+    /** Closes the window for retries; counted from the message's acceptance (D7). */
+    retryWindowSeconds: integer("retry_window_seconds").notNull().default(3600),
+    maxAttempts: integer("max_attempts").notNull().default(3),
+  },
+  (t) => [check("channel_groups_attempts_positive", sql`${t.maxAttempts} >= 1`)],
+);
+
+export const applications = pgTable(
+  "applications",
+  {
+    id: text().primaryKey(),
+    enterpriseId: text("enterprise_id")
+      .notNull()
+      .references(() => enterprises.id),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    channelGroupId: text("channel_group_id")
+      .notNull()
+      .references(() => channelGroups.id),
+    name: text().notNull(),
+    active: boolean().notNull().default(true),
+    unitPriceUnits: units("unit_price_units").notNull(),
+    /** The filing under which a text without 【…】 goes out unchanged. */
+    defaultSignatureId: text("default_signature_id"),
+    ratePerSecond: integer("rate_per_second"),
+    webhookUrl: text("webhook_url"),
+    webhookSecret: text("webhook_secret").notNull(),
+    /** Both sign while a secret is being rotated (interfaces §3). */
+    webhookSecretPrevious: text("webhook_secret_previous"),
+    createdAt: createdAt(),
+  },
+  (t) => [check("applications_price_positive", sql`${t.unitPriceUnits} > 0`)],
+);
+
+export const apiKeys = pgTable("api_keys", {
+  id: text().primaryKey(),
+  applicationId: text("application_id")
+    .notNull()
+    .references(() => applications.id),
+  /** SHA-256 of the secret part; the key itself is shown once and never stored. */
+  secretHash: bytea("secret_hash").notNull().unique(),
+  active: boolean().notNull().default(true),
+  createdAt: createdAt(),
+});
+
+export const opsTokens = pgTable(
+  "ops_tokens",
+  {
+    id: text().primaryKey(),
+    secretHash: bytea("secret_hash").notNull().unique(),
+    role: text().notNull(),
+    active: boolean().notNull().default(true),
+    createdAt: createdAt(),
+  },
+  () => [check("ops_tokens_role", oneOf("role", ["viewer", "operator"]))],
+);
+
+// ---- where it can go ----------------------------------------------------------------------------
+
+/** A supplier account: one CMPP login with its quirks as data. */
+export const suppliers = pgTable("suppliers", {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  active: boolean().notNull().default(true),
+  secret: text().notNull(),
+  /** `SupplierProfile` of gateway-bridge/supplier.ts, validated when it is read. */
+  profile: jsonb().notNull(),
+  createdAt: createdAt(),
+});
+
+export const channels = pgTable(
+  "channels",
+  {
+    id: text().primaryKey(),
+    supplierId: text("supplier_id")
+      .notNull()
+      .references(() => suppliers.id),
+    name: text().notNull(),
+    active: boolean().notNull().default(true),
+    operators: text().array().notNull(),
+    srcId: text("src_id").notNull(),
+    receiptMode: text("receipt_mode").notNull().default("per_segment"),
+    createdAt: createdAt(),
+  },
+  () => [check("channels_receipt_mode", oneOf("receipt_mode", RECEIPT_MODES))],
+);
+
+export const channelGroupMembers = pgTable(
+  "channel_group_members",
+  {
+    groupId: text("group_id")
+      .notNull()
+      .references(() => channelGroups.id),
+    channelId: text("channel_id")
+      .notNull()
+      .references(() => channels.id),
+    /** Smaller goes first. */
+    priority: integer().notNull(),
+    weight: integer().notNull().default(1),
+  },
+  (t) => [
+    primaryKey({ columns: [t.groupId, t.channelId] }),
+    check("channel_group_members_weight", sql`${t.weight} > 0`),
+  ],
+);
+
+export const signatures = pgTable(
+  "signatures",
+  {
+    id: text().primaryKey(),
+    enterpriseId: text("enterprise_id")
+      .notNull()
+      .references(() => enterprises.id),
+    /** With its brackets, as it stands at the head of a text. */
+    text: text().notNull(),
+    status: text().notNull().default("pending"),
+  },
+  (t) => [
+    unique("signatures_text_per_enterprise").on(t.enterpriseId, t.text),
+    check("signatures_status", oneOf("status", ["pending", "approved", "rejected"])),
+  ],
+);
+
+/** A signature is sold on a channel only where it was filed with that channel's supplier. */
+export const filings = pgTable(
+  "filings",
+  {
+    id: text().primaryKey(),
+    signatureId: text("signature_id")
+      .notNull()
+      .references(() => signatures.id),
+    channelId: text("channel_id")
+      .notNull()
+      .references(() => channels.id),
+    active: boolean().notNull().default(true),
+  },
+  (t) => [unique("filings_once").on(t.signatureId, t.channelId)],
+);
+
+export const numberPrefixes = pgTable(
+  "number_prefixes",
+  { prefix: text().primaryKey(), operator: text().notNull() },
+  () => [check("number_prefixes_operator", oneOf("operator", OPERATORS))],
+);
+
+/** One row a connection slot, kept by its owner; a stale heartbeat means not connected (B4). */
+export const connections = pgTable(
+  "connections",
+  {
+    supplierId: text("supplier_id")
+      .notNull()
+      .references(() => suppliers.id),
+    slot: smallint().notNull(),
+    owner: text().notNull(),
+    epoch: bigint({ mode: "bigint" }).notNull(),
+    connected: boolean().notNull(),
+    heartbeatAt: at("heartbeat_at").notNull(),
+    windowInUse: integer("window_in_use").notNull().default(0),
+    lastError: text("last_error"),
+  },
+  (t) => [primaryKey({ columns: [t.supplierId, t.slot] })],
+);
+
+// ---- the message and its attempts ---------------------------------------------------------------
+
+export const batches = pgTable("batches", {
+  id: text().primaryKey(),
+  applicationId: text("application_id")
+    .notNull()
+    .references(() => applications.id),
+  itemCount: integer("item_count").notNull(),
+  createdAt: createdAt(),
+});
+
+export const messages = pgTable(
+  "messages",
+  {
+    id: text().primaryKey(),
+    enterpriseId: text("enterprise_id").notNull(),
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    accountId: text("account_id").notNull(),
+    batchId: text("batch_id").references(() => batches.id),
+    number: text().notNull(),
+    text: text().notNull(),
+    encoding: text().notNull(),
+    segmentCount: integer("segment_count").notNull(),
+    reference: text(),
+    webhookUrl: text("webhook_url"),
+    unitPriceUnits: units("unit_price_units").notNull(),
+    priceUnits: units("price_units").notNull(),
+    currency: text().notNull(),
+    status: text().notNull().default("accepted"),
+    reason: text(),
+    /** A segment's submit outcome is unknown: it may or may not have reached the supplier. */
+    uncertain: boolean().notNull().default(false),
+    /** Known once the reservation's checks have passed. */
+    operator: text(),
+    signatureId: text("signature_id"),
+    currentAttemptId: text("current_attempt_id").notNull(),
+    createdAt: createdAt(),
+    expiresAt: at("expires_at").notNull(),
+    queuedAt: at("queued_at"),
+    sentAt: at("sent_at"),
+    finalAt: at("final_at"),
+  },
+  (t) => [
+    check("messages_status", oneOf("status", MESSAGE_STATUSES)),
+    check("messages_encoding", oneOf("encoding", ["ascii", "ucs2"])),
+    check("messages_number", sql`${t.number} ~ '^1[0-9]{10}$'`),
+    check("messages_price", sql`${t.priceUnits} = ${t.unitPriceUnits} * ${t.segmentCount}`),
+    check(
+      "messages_final_has_a_time",
+      sql`(${t.finalAt} IS NOT NULL) = (${oneOf("status", FINAL_STATUSES)})`,
+    ),
+    index("messages_newest").on(t.applicationId, t.createdAt.desc(), t.id.desc()),
+    index("messages_by_reference")
+      .on(t.applicationId, t.reference, t.createdAt.desc(), t.id.desc())
+      .where(sql`${t.reference} IS NOT NULL`),
+    index("messages_by_number").on(t.applicationId, t.number, t.createdAt.desc(), t.id.desc()),
+    index("messages_of_batch")
+      .on(t.batchId)
+      .where(sql`${t.batchId} IS NOT NULL`),
+    index("messages_uncertain")
+      .on(t.currentAttemptId)
+      .where(sql`${t.uncertain} AND ${t.finalAt} IS NULL`),
+    index("messages_past_limit")
+      .on(t.expiresAt)
+      .where(sql`${t.finalAt} IS NULL`),
+  ],
+);
+
+/** The first answer to a client key, given again to whoever repeats it (A1). */
+export const idempotencyKeys = pgTable(
+  "idempotency_keys",
+  {
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    key: text().notNull(),
+    /** SHA-256 of the parsed body in canonical form. */
+    bodyHash: bytea("body_hash").notNull(),
+    /** Its exact bytes. */
+    answer: text().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.applicationId, t.key] })],
+);
+
+/**
+ * Attempts that a workflow has to take up: accepted messages and successors alike. The row is closed
+ * (deleted) by the transaction that persists the attempt or ends the message, never by a start (A2).
+ */
+export const inbox = pgTable(
+  "inbox",
+  {
+    attemptId: text("attempt_id").primaryKey(),
+    messageId: text("message_id")
+      .notNull()
+      .references(() => messages.id),
+    dueAt: at("due_at").notNull().defaultNow(),
+    startCount: integer("start_count").notNull().default(0),
+  },
+  (t) => [index("inbox_due").on(t.dueAt)],
+);
+
+export const attempts = pgTable(
+  "attempts",
+  {
+    id: text().primaryKey(),
+    messageId: text("message_id")
+      .notNull()
+      .references(() => messages.id),
+    enterpriseId: text("enterprise_id").notNull(),
+    applicationId: text("application_id").notNull(),
+    number: integer().notNull(),
+    retryOf: text("retry_of").unique(),
+    submitId: text("submit_id").notNull().unique(),
+    state: text().notNull(),
+    channelId: text("channel_id").references(() => channels.id),
+    supplierId: text("supplier_id").references(() => suppliers.id),
+    receiptMode: text("receipt_mode"),
+    segmentCount: integer("segment_count").notNull(),
+    /** Candidates and what spoke for or against each, as the plan saw them (B). */
+    route: jsonb(),
+    /** Raised by every fold; settlement commits only at the revision that it judged (D10). */
+    factsRevision: integer("facts_revision").notNull().default(0),
+    /** A decision is due since then; the workflow has to be told. */
+    dueAt: at("due_at"),
+    outcome: text(),
+    reason: text(),
+    /** A person accepted that this text may arrive twice: channels that were tried may be used again. */
+    mayRepeatChannels: boolean("may_repeat_channels").notNull().default(false),
+    createdAt: createdAt(),
+    queuedAt: at("queued_at"),
+    decidedAt: at("decided_at"),
+  },
+  (t) => [
+    foreignKey({ columns: [t.retryOf], foreignColumns: [t.id], name: "attempts_retry_of" }),
+    unique("attempts_number_per_message").on(t.messageId, t.number),
+    uniqueIndex("attempts_one_live_per_message")
+      .on(t.messageId)
+      .where(sql`${t.decidedAt} IS NULL`),
+    check("attempts_state", oneOf("state", ATTEMPT_STATES)),
+    check("attempts_queued_has_channel", sql`${t.state} <> 'queued' OR ${t.channelId} IS NOT NULL`),
+    check(
+      "attempts_decided_has_outcome",
+      sql`(${t.state} = 'decided') = (${t.decidedAt} IS NOT NULL AND ${t.outcome} IS NOT NULL)`,
+    ),
+    index("attempts_decision_due")
+      .on(t.dueAt)
+      .where(sql`${t.decidedAt} IS NULL AND ${t.dueAt} IS NOT NULL`),
+  ],
+);
+
+/**
+ * Attempts on which a person must decide (D12). An attempt may be here before it has a row of its own:
+ * its very first step can fail.
+ */
+export const reviews = pgTable(
+  "reviews",
+  {
+    attemptId: text("attempt_id").primaryKey(),
+    messageId: text("message_id")
+      .notNull()
+      .references(() => messages.id),
+    reason: text().notNull(),
+    since: at("since").notNull().defaultNow(),
+    /** A person said to wait longer: it is listed no more, and not opened again for the same reason. */
+    waitingSince: at("waiting_since"),
+  },
+  (t) => [
+    index("reviews_open")
+      .on(t.since)
+      .where(sql`${t.waitingSince} IS NULL`),
+  ],
+);
+
+/** Workflows whose attempt was decided without them, by a cancel: the sweeper tells them. */
+export const untold = pgTable("untold", {
+  attemptId: text("attempt_id").primaryKey(),
+  since: at("since").notNull().defaultNow(),
+});
+
+export const segments = pgTable(
+  "segments",
+  {
+    attemptId: text("attempt_id")
+      .notNull()
+      .references(() => attempts.id),
+    part: smallint().notNull(),
+    supplierId: text("supplier_id").notNull(),
+    /** The recipient again, so that a receipt with an unknown Msg_Id finds its candidates (D14). */
+    number: text().notNull(),
+    result: text(),
+    resultCode: integer("result_code"),
+    /** The supplier's Msg_Id: 16 hex characters, never parsed (cmpp §10). */
+    msgId: text("msg_id"),
+    resultAt: at("result_at"),
+    receipt: text(),
+    receiptStat: text("receipt_stat"),
+    receiptAt: at("receipt_at"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.attemptId, t.part] }),
+    check("segments_result", oneOf("result", SEGMENT_RESULTS)),
+    check("segments_receipt", oneOf("receipt", SEGMENT_RECEIPTS)),
+    index("segments_by_msg_id")
+      .on(t.supplierId, t.msgId)
+      .where(sql`${t.msgId} IS NOT NULL`),
+    index("segments_without_msg_id")
+      .on(t.supplierId, t.number)
+      .where(sql`${t.msgId} IS NULL AND (${t.result} IS NULL OR ${t.result} IN ('accepted', 'unknown'))`),
+    index("segments_unanswered")
+      .on(t.attemptId)
+      .where(sql`${t.result} IS NULL`),
+  ],
+);
+
+/** Last reference used in a long message's user data header, per sender and recipient (cmpp §8). */
+export const concatReferences = pgTable(
+  "concat_references",
+  { srcId: text("src_id").notNull(), number: text().notNull(), last: smallint().notNull() },
+  (t) => [primaryKey({ columns: [t.srcId, t.number] })],
+);
+
+export const submitOutbox = pgTable(
+  "submit_outbox",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    submitId: text("submit_id").notNull().unique(),
+    messageId: text("message_id").notNull(),
+    attemptId: text("attempt_id")
+      .notNull()
+      .references(() => attempts.id),
+    channelId: text("channel_id").notNull(),
+    payload: text().notNull(),
+    schemaVersion: integer("schema_version").notNull(),
+    status: text().notNull().default("pending"),
+    attemptCount: integer("attempt_count").notNull().default(0),
+    nextAttemptAt: at("next_attempt_at").notNull().defaultNow(),
+    leaseOwner: text("lease_owner"),
+    leaseExpiresAt: at("lease_expires_at"),
+    streamEntryId: text("stream_entry_id"),
+    /** Where the row went while the mode was shadow, and what it held (C5). */
+    shadowEntryId: text("shadow_entry_id"),
+    shadowPayloadHash: bytea("shadow_payload_hash"),
+    publishedAt: at("published_at"),
+    lastError: text("last_error"),
+    createdAt: createdAt(),
+    updatedAt: at("updated_at").notNull().defaultNow(),
+  },
+  (t) => [
+    check("submit_outbox_status", oneOf("status", ["pending", "publishing", "published", "dead"])),
+    check(
+      "submit_outbox_lease",
+      sql`(${t.status} = 'publishing') = (${t.leaseOwner} IS NOT NULL AND ${t.leaseExpiresAt} IS NOT NULL)`,
+    ),
+    check("submit_outbox_published", sql`${t.status} <> 'published' OR ${t.publishedAt} IS NOT NULL`),
+    index("submit_outbox_unpublished")
+      .on(t.nextAttemptAt)
+      .where(sql`${t.status} IN ('pending', 'publishing')`),
+    index("submit_outbox_dead")
+      .on(t.updatedAt)
+      .where(sql`${t.status} = 'dead'`),
+  ],
+);
+
+/** Publication mode; the one an operator stored wins over the flags it started with (H). */
+export const publication = pgTable(
+  "publication",
+  {
+    singleton: boolean().primaryKey().default(true),
+    mode: text().notNull().default("live"),
+    changedBy: text("changed_by"),
+    changedAt: at("changed_at").notNull().defaultNow(),
+  },
+  (t) => [
+    check("publication_singleton", sql`${t.singleton}`),
+    check("publication_mode", oneOf("mode", ["live", "paused", "shadow"])),
+  ],
+);
+
+/**
+ * The proof that a part was written at most once: its row is committed before its first byte, and
+ * whoever inserts first wins, the gateway (`write`) or a decision (`withdrawn`) (C3).
+ */
+export const takes = pgTable(
+  "takes",
+  {
+    submitId: text("submit_id").notNull(),
+    part: smallint().notNull(),
+    writeNumber: smallint("write_number").notNull(),
+    kind: text().notNull(),
+    attemptId: text("attempt_id")
+      .notNull()
+      .references(() => attempts.id),
+    supplierId: text("supplier_id").notNull(),
+    owner: text().notNull(),
+    slot: smallint(),
+    epoch: bigint({ mode: "bigint" }),
+    takenAt: at("taken_at").notNull().defaultNow(),
+    /** accepted | rejected | throttled | unknown; null while nothing is known. */
+    answer: text(),
+    answeredAt: at("answered_at"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.submitId, t.part, t.writeNumber] }),
+    check("takes_kind", oneOf("kind", ["write", "withdrawn"])),
+    check("takes_answer", oneOf("answer", ["accepted", "rejected", "throttled", "unknown"])),
+    check("takes_write_has_connection", sql`${t.kind} = 'withdrawn' OR ${t.epoch} IS NOT NULL`),
+    index("takes_unanswered")
+      .on(t.takenAt)
+      .where(sql`${t.kind} = 'write' AND ${t.answeredAt} IS NULL`),
+  ],
+);
+
+/** What a supplier said, raw, once per event key, committed before anything acts on it (D2). */
+export const supplierEvents = pgTable(
+  "supplier_events",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    eventKey: text("event_key").notNull().unique(),
+    kind: text().notNull(),
+    supplierId: text("supplier_id").notNull(),
+    slot: smallint(),
+    epoch: bigint({ mode: "bigint" }),
+    /** Known at once for answers to a submit, by matching for receipts. */
+    attemptId: text("attempt_id"),
+    part: smallint(),
+    writeNumber: smallint("write_number"),
+    /** What the result code means by the supplier's profile; null for receipts. */
+    answer: text(),
+    resultCode: integer("result_code"),
+    msgId: text("msg_id"),
+    stat: text(),
+    number: text(),
+    srcId: text("src_id"),
+    raw: bytea(),
+    /** How often the supplier repeated it. */
+    copyCount: integer("copy_count").notNull().default(0),
+    receivedAt: at("received_at").notNull().defaultNow(),
+    /** When to (re-)try folding; unmatched receipts wait here without filling the window. */
+    dueAt: at("due_at").notNull().defaultNow(),
+    tryCount: integer("try_count").notNull().default(0),
+    foldedAt: at("folded_at"),
+    /** applied | late | foreign: what folding made of it. */
+    fate: text(),
+  },
+  (t) => [
+    check("supplier_events_kind", oneOf("kind", ["response", "no_response", "receipt", "inbound"])),
+    check("supplier_events_answer", oneOf("answer", ["accepted", "rejected", "throttled", "unknown"])),
+    check("supplier_events_fate", oneOf("fate", ["applied", "late", "foreign"])),
+    index("supplier_events_unfolded")
+      .on(t.dueAt, t.id)
+      .where(sql`${t.foldedAt} IS NULL`),
+    index("supplier_events_unmatched")
+      .on(t.supplierId, t.msgId)
+      .where(sql`${t.foldedAt} IS NULL AND ${t.kind} = 'receipt'`),
+    index("supplier_events_of_attempt")
+      .on(t.attemptId)
+      .where(sql`${t.attemptId} IS NOT NULL`),
+  ],
+);
+
+/** Facts that contradict a decision or each other; nothing acts on them, a person can look (D8). */
+export const anomalies = pgTable(
+  "anomalies",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    kind: text().notNull(),
+    attemptId: text("attempt_id"),
+    eventId: bigint("event_id", { mode: "bigint" }),
+    detail: text(),
+    createdAt: createdAt(),
+  },
+  (t) => [unique("anomalies_once").on(t.kind, t.eventId)],
+);
+
+// ---- money --------------------------------------------------------------------------------------
+
+/** Two legs a row: `units` leave one pot and enter another; append-only, once per key (D5, A4). */
+export const ledgerTransfers = pgTable(
+  "ledger_transfers",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    key: text().notNull().unique(),
+    kind: text().notNull(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    messageId: text("message_id").references(() => messages.id),
+    debitPot: text("debit_pot").notNull(),
+    creditPot: text("credit_pot").notNull(),
+    units: units("units").notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    check("ledger_transfers_positive", sql`${t.units} > 0`),
+    check(
+      "ledger_transfers_legs",
+      sql`(${t.kind}, ${t.debitPot}, ${t.creditPot}) IN (('top_up', 'outside', 'balance'),
+          ('reserve', 'balance', 'held'), ('charge', 'held', 'earned'),
+          ('release', 'held', 'balance'), ('refund', 'earned', 'balance'))`,
+    ),
+    check("ledger_transfers_of_a_message", sql`(${t.kind} = 'top_up') = (${t.messageId} IS NULL)`),
+    index("ledger_transfers_of_message")
+      .on(t.messageId)
+      .where(sql`${t.messageId} IS NOT NULL`),
+    index("ledger_transfers_of_account").on(t.accountId, t.id),
+  ],
+);
+
+export const billingRecords = pgTable(
+  "billing_records",
+  {
+    messageId: text("message_id")
+      .primaryKey()
+      .references(() => messages.id),
+    accountId: text("account_id").notNull(),
+    attemptId: text("attempt_id").notNull(),
+    unitPriceUnits: units("unit_price_units").notNull(),
+    unitCount: integer("unit_count").notNull(),
+    amountUnits: units("amount_units").notNull(),
+    chargedAt: at("charged_at").notNull().defaultNow(),
+    refundedAt: at("refunded_at"),
+  },
+  (t) => [check("billing_records_amount", sql`${t.amountUnits} = ${t.unitPriceUnits} * ${t.unitCount}`)],
+);
+
+// ---- telling the customer -----------------------------------------------------------------------
+
+/** One row a message and target, written by the transaction that made the message final (D10, E1). */
+export const notifications = pgTable(
+  "notifications",
+  {
+    id: text().primaryKey(),
+    messageId: text("message_id")
+      .notNull()
+      .references(() => messages.id),
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    url: text().notNull(),
+    /** Who must not stall the others; derived, so that settlement need not know. */
+    host: text()
+      .notNull()
+      .generatedAlwaysAs(sql`split_part(url, '/', 3)`),
+    /** The exact bytes that are signed and sent at every try. */
+    body: text().notNull(),
+    status: text().notNull().default("pending"),
+    tryCount: integer("try_count").notNull().default(0),
+    /** `try_count` at the last replay: the ladder begins again there (E3). */
+    ladderStart: integer("ladder_start").notNull().default(0),
+    nextTryAt: at("next_try_at").notNull().defaultNow(),
+    leaseOwner: text("lease_owner"),
+    createdAt: createdAt(),
+    deliveredAt: at("delivered_at"),
+  },
+  (t) => [
+    unique("notifications_once").on(t.messageId, t.url),
+    check("notifications_status", oneOf("status", ["pending", "delivered", "parked", "disabled"])),
+    /** The claim steps from host to host in it, so its cost is hosts and not rows (E3). */
+    index("notifications_of_host")
+      .on(t.applicationId, t.host, t.nextTryAt)
+      .where(sql`${t.status} = 'pending'`),
+    index("notifications_newest").on(t.applicationId, t.createdAt.desc(), t.id.desc()),
+  ],
+);
+
+/**
+ * Hosts that failed last time; a row goes when a call succeeds. Per application: one customer's failures
+ * pause nobody else (E3).
+ */
+export const webhookHosts = pgTable(
+  "webhook_hosts",
+  {
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    host: text().notNull(),
+    failureCount: integer("failure_count").notNull(),
+    failingSince: at("failing_since").notNull(),
+    pausedUntil: at("paused_until").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.applicationId, t.host] })],
+);
+
+/** Addresses that answered 410: nothing is sent there until a person replays (interfaces §3). */
+export const webhookGone = pgTable(
+  "webhook_gone",
+  {
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    url: text().notNull(),
+    goneAt: at("gone_at").notNull().defaultNow(),
+  },
+  (t) => [primaryKey({ columns: [t.applicationId, t.url] })],
+);
+
+export const notificationTries = pgTable(
+  "notification_tries",
+  {
+    notificationId: text("notification_id")
+      .notNull()
+      .references(() => notifications.id),
+    tryNumber: integer("try_number").notNull(),
+    at: at("at").notNull().defaultNow(),
+    httpStatus: integer("http_status"),
+    /** Stable word for what went wrong; null where it was taken. */
+    error: text(),
+    durationMs: integer("duration_ms").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.notificationId, t.tryNumber] })],
+);
+
+// ---- for people ---------------------------------------------------------------------------------
+
+/** Does not depend on a metrics server and stays until a person clears it (K). */
+export const alerts = pgTable(
+  "alerts",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    kind: text().notNull(),
+    subject: text().notNull(),
+    detail: text(),
+    raisedAt: at("raised_at").notNull().defaultNow(),
+    clearedAt: at("cleared_at"),
+    clearedBy: text("cleared_by"),
+  },
+  (t) => [
+    uniqueIndex("alerts_open_once")
+      .on(t.kind, t.subject)
+      .where(sql`${t.clearedAt} IS NULL`),
+  ],
+);
+
+export const auditLog = pgTable(
+  "audit_log",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    at: at("at").notNull().defaultNow(),
+    actor: text().notNull(),
+    action: text().notNull(),
+    subject: text().notNull(),
+    note: text(),
+    effect: text().notNull(),
+  },
+  (t) => [index("audit_log_of_subject").on(t.subject, t.id)],
+);
+
+/** Small facts about the deployment, such as which Temporal namespace the open workflows live in. */
+export const deploymentFacts = pgTable("deployment_facts", {
+  name: text().primaryKey(),
+  value: text().notNull(),
+});
