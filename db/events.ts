@@ -1,0 +1,88 @@
+/** Raw supplier events: stored once under their key, before anything acts on them (D2). */
+import type { Answer } from "../domain/supplier-codes.ts";
+import { type Session, statement } from "./client.ts";
+
+export interface SupplierEvent {
+  /** Made by domain/ids.ts: what makes two copies one event. */
+  key: string;
+  kind: "response" | "no_response" | "receipt" | "inbound";
+  supplierId: string;
+  slot: number | null;
+  epoch: bigint | null;
+  attemptId?: string;
+  submitId?: string;
+  part?: number;
+  writeNumber?: number;
+  answer?: Answer;
+  resultCode?: number;
+  msgId?: string;
+  stat?: string;
+  number?: string;
+  srcId?: string;
+  raw?: Buffer;
+}
+
+/**
+ * Stores events and, for answers to a submit, the outcome on its take row, in one statement. A copy of
+ * an event is counted and adds no fact; where the first is not folded yet it is made due again.
+ */
+export async function storeEvents(session: Session, events: readonly SupplierEvent[]): Promise<void> {
+  const unique = new Map<string, { event: SupplierEvent; copies: number }>();
+  for (const event of events) {
+    const seen = unique.get(event.key);
+    if (seen === undefined) unique.set(event.key, { event, copies: 0 });
+    else seen.copies++;
+  }
+  const records = [...unique.values()].map(({ event, copies }) => ({
+    event_key: event.key,
+    kind: event.kind,
+    supplier_id: event.supplierId,
+    slot: event.slot,
+    epoch: event.epoch === null ? null : String(event.epoch),
+    attempt_id: event.attemptId,
+    submit_id: event.submitId,
+    part: event.part,
+    write_number: event.writeNumber,
+    answer: event.answer,
+    result_code: event.resultCode,
+    msg_id: event.msgId,
+    stat: event.stat,
+    number: event.number,
+    src_id: event.srcId,
+    raw: event.raw?.toString("base64"),
+    copies,
+  }));
+  await session.run(STORE, [JSON.stringify(records)]);
+}
+
+/**
+ * `no_response` says nothing about a submit that was answered meanwhile, and is not kept then. Inbound texts belong to no
+ * attempt, so there is nothing to fold.
+ */
+const STORE = statement<Record<string, never>>(
+  "events.store",
+  `WITH event AS (
+     SELECT * FROM jsonb_to_recordset($1::jsonb)
+         AS t(event_key text, kind text, supplier_id text, slot smallint, epoch bigint, attempt_id text,
+              submit_id text, part smallint, write_number smallint, answer text, result_code int, msg_id text,
+              stat text, number text, src_id text, raw text, copies int)),
+   answered AS (
+     UPDATE takes k
+        SET answer = coalesce(event.answer, 'unknown'), answered_at = clock_timestamp()
+       FROM event
+      WHERE event.submit_id IS NOT NULL AND k.submit_id = event.submit_id AND k.part = event.part
+        AND k.write_number = event.write_number AND k.kind = 'write'
+        AND (k.answer IS NULL OR (k.answer = 'unknown' AND event.kind = 'response'))
+     RETURNING event.event_key)
+   INSERT INTO supplier_events AS e (event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
+                                     result_code, msg_id, stat, number, src_id, raw, copy_count, folded_at)
+   SELECT event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
+          result_code, msg_id, stat, number, src_id, decode(raw, 'base64'), copies,
+          CASE WHEN kind = 'inbound' THEN clock_timestamp() END
+     FROM event
+    WHERE kind <> 'no_response' OR event_key IN (SELECT event_key FROM answered)
+    ORDER BY event_key
+   ON CONFLICT (event_key) DO UPDATE
+      SET copy_count = e.copy_count + 1 + excluded.copy_count,
+          due_at = CASE WHEN e.folded_at IS NULL THEN least(e.due_at, clock_timestamp()) ELSE e.due_at END`,
+);

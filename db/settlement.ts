@@ -1,0 +1,363 @@
+/**
+ * Every final state goes through here: state, money and what the customer is told commit together,
+ * or nothing does (D10). Whoever comes second finds it done and changes nothing.
+ *
+ * Locks are taken in the order attempt, message, account (D11).
+ */
+import { type AttemptId, attemptIdOf, type MessageId, notificationIdOf, submitIdOf } from "../domain/ids.ts";
+import { type FinalStatus, isFinal, type MessageStatus, type ReceiptMode } from "../domain/message.ts";
+import { judge, type SegmentFacts } from "../domain/outcome.ts";
+import { decide, type Decision } from "../domain/retry.ts";
+import type { SettleAnswer } from "../domain/steps.ts";
+import { notificationBody } from "../domain/webhook.ts";
+import { type Session, statement } from "./client.ts";
+import { charge, giveBack, lockHolders } from "./ledger.ts";
+import { lockAttemptsAndMessages } from "./locks.ts";
+
+/** How a message ends, decided by whoever calls; `attemptId` is its current attempt. */
+export interface Ending {
+  messageId: string;
+  attemptId: string;
+  status: FinalStatus;
+  reason: string | null;
+}
+
+/**
+ * Judges attempts by the facts there are and commits what follows. Call it inside one transaction.
+ * Attempts that nobody knows are left out of the answer.
+ */
+export async function settle(tx: Session, attemptIds: readonly string[]): Promise<Map<string, SettleAnswer>> {
+  await lockAttemptsAndMessages(tx, attemptIds);
+  const locked = await tx.run(LOCKED, [attemptIds]);
+  const answers = new Map<string, SettleAnswer>();
+  const open: Locked[] = [];
+  for (const it of locked) {
+    const before = whatStands(it);
+    if (before === undefined) open.push(it);
+    else answers.set(it.attempt_id, before);
+  }
+  // A statement of its own, after the locks: only then does it see what others committed meanwhile.
+  const segments = await readSegments(
+    tx,
+    open.map((it) => it.attempt_id),
+  );
+  const endings: Ending[] = [];
+  const retries: Retry[] = [];
+  const waiting: string[] = [];
+  for (const it of open) {
+    const decision = decisionOn(it, segments.get(it.attempt_id) ?? []);
+    if (decision.kind === "end") {
+      const { status, reason } = decision;
+      endings.push({ messageId: it.message_id, attemptId: it.attempt_id, status, reason });
+      answers.set(it.attempt_id, { kind: "final", status });
+    } else if (decision.kind === "retry") {
+      const successorId = attemptIdOf(it.message_id as MessageId, it.number + 1);
+      retries.push({ ...it, successorId, outcome: decision.outcome, reason: decision.reason });
+      answers.set(it.attempt_id, { kind: "retrying", successorId });
+    } else {
+      waiting.push(it.attempt_id);
+      answers.set(it.attempt_id, {
+        kind: "waiting",
+        limitInMs: it.limit_in_ms,
+        review: it.review_reason,
+      });
+    }
+  }
+  if (waiting.length > 0) await tx.run(NOTHING_DUE, [waiting]);
+  await replaceByASuccessor(tx, retries);
+  await endMessages(tx, endings);
+  return answers;
+}
+
+/**
+ * Ends messages: the caller holds the locks of their attempts (where they exist) and of the messages.
+ * A message that is final already is left as it is. Answers the ids of those that ended now.
+ */
+export async function endMessages(tx: Session, endings: readonly Ending[]): Promise<Set<string>> {
+  if (endings.length === 0) return new Set();
+  const ended = await tx.run(END, [
+    endings.map((it) => it.messageId),
+    endings.map((it) => it.status),
+    endings.map((it) => it.reason),
+  ]);
+  const byMessage = new Map(endings.map((it) => [it.messageId, it]));
+  const now = ended.flatMap((row) => byMessage.get(row.id) ?? []);
+  const attempts = now.map((it) => it.attemptId);
+  await tx.run(DECIDE, [attempts, now.map((it) => it.status), now.map((it) => it.reason)]);
+  await tx.run(WITHDRAW, [attempts]);
+  await tx.run(NEVER_WRITTEN, [attempts]);
+  await tx.run(CLOSE_INBOX, [now.map((it) => it.messageId)]);
+  await tx.run(CLOSE_REVIEWS, [now.map((it) => it.messageId)]);
+  await notify(tx, ended);
+  await moveMoney(tx, ended);
+  return new Set(ended.map((row) => row.id));
+}
+
+/** The answer where there is nothing left to decide: the second run of a step ends here. */
+function whatStands(it: Locked): SettleAnswer | undefined {
+  if (it.current_attempt_id !== it.attempt_id) {
+    return { kind: "retrying", successorId: it.successor_id ?? it.current_attempt_id };
+  }
+  return isFinal(it.status) ? { kind: "final", status: it.status } : undefined;
+}
+
+type Decided =
+  | Exclude<Decision, { kind: "end" }>
+  | { kind: "end"; status: FinalStatus; reason: string | null };
+
+function decisionOn(it: Locked, segments: readonly SegmentFacts[]): Decided {
+  const outcome = segments.length === 0 ? ({ kind: "waiting" } as const) : judge(segments, it.receipt_mode);
+  const decision = decide(outcome, {
+    attemptNumber: it.number,
+    maxAttempts: it.max_attempts,
+    withinTime: it.within_retry_window && it.limit_in_ms > 0,
+    mayStillSend: it.may_still_send,
+    anotherChannel: it.another_channel,
+  });
+  // Facts that are there are judged first: a receipt that came in time is worth more than the limit.
+  return decision.kind === "wait" && it.limit_in_ms <= 0
+    ? { kind: "end", status: "expired", reason: "time_limit_passed" }
+    : decision;
+}
+
+export interface Retry {
+  attempt_id: string;
+  message_id: string;
+  successorId: AttemptId;
+  outcome: "undelivered" | "failed";
+  reason: string;
+}
+
+/** Decision, successor and the message's new current attempt in one (D6); intake finds the inbox row. */
+export async function replaceByASuccessor(
+  tx: Session,
+  retries: readonly Retry[],
+  mayRepeatChannels = false,
+): Promise<void> {
+  if (retries.length === 0) return;
+  const attempts = retries.map((it) => it.attempt_id);
+  await tx.run(DECIDE, [attempts, retries.map((it) => it.outcome), retries.map((it) => it.reason)]);
+  await tx.run(SUCCEED, [
+    attempts,
+    retries.map((it) => it.successorId),
+    retries.map((it) => submitIdOf(it.successorId)),
+    mayRepeatChannels,
+  ]);
+  await tx.run(CLOSE_REVIEWS, [retries.map((it) => it.message_id)]);
+}
+
+async function readSegments(tx: Session, attempts: string[]): Promise<Map<string, SegmentFacts[]>> {
+  const grouped = new Map<string, SegmentFacts[]>();
+  if (attempts.length === 0) return grouped;
+  for (const row of await tx.run(SEGMENTS, [attempts])) {
+    const facts: SegmentFacts = {
+      part: row.part,
+      result: row.result,
+      resultCode: row.result_code,
+      receipt: row.receipt,
+      receiptStat: row.receipt_stat,
+    };
+    const list = grouped.get(row.attempt_id);
+    if (list === undefined) grouped.set(row.attempt_id, [facts]);
+    else list.push(facts);
+  }
+  return grouped;
+}
+
+/** One notification a message and target, its bytes fixed now so that every try signs the same (E1). */
+async function notify(tx: Session, ended: readonly Ended[]): Promise<void> {
+  const told = ended.flatMap((row) => (row.url === null ? [] : [{ ...row, url: row.url }]));
+  if (told.length === 0) return;
+  await tx.run(NOTIFY, [
+    told.map((row) => notificationIdOf(row.id as MessageId, 0)),
+    told.map((row) => row.id),
+    told.map((row) => row.application_id),
+    told.map((row) => row.url),
+    told.map((row) =>
+      notificationBody({
+        id: notificationIdOf(row.id as MessageId, 0),
+        messageId: row.id as MessageId,
+        to: row.number,
+        status: row.status,
+        reason: row.reason,
+        segments: row.segment_count,
+        priceUnits: row.price_units,
+        currency: row.currency,
+        reference: row.reference,
+        finalAt: row.final_at.toISOString(),
+      }),
+    ),
+  ]);
+}
+
+/** Delivered keeps or takes the money; every other end gives it back (D5, D7). */
+async function moveMoney(tx: Session, ended: readonly Ended[]): Promise<void> {
+  // Both kinds at once, in one order: two batches must not lock their accounts crosswise.
+  await lockHolders(
+    tx,
+    ended.map((row) => row.id),
+  );
+  const taken = ended.filter((row) => row.status === "delivered");
+  await charge(
+    tx,
+    taken.map((row) => ({ messageId: row.id, attemptId: row.current_attempt_id })),
+  );
+  await giveBack(
+    tx,
+    ended.filter((row) => row.status !== "delivered").map((row) => row.id),
+  );
+}
+
+interface Locked {
+  attempt_id: string;
+  message_id: string;
+  number: number;
+  receipt_mode: ReceiptMode;
+  current_attempt_id: string;
+  successor_id: string | null;
+  status: MessageStatus;
+  limit_in_ms: number;
+  within_retry_window: boolean;
+  max_attempts: number;
+  may_still_send: boolean;
+  another_channel: boolean;
+  review_reason: string | null;
+}
+
+/** Read after both locks. Retry re-checks today's rules: application, enterprise, group, filing (D6). */
+const LOCKED = statement<Locked>(
+  "settlement.locked",
+  `SELECT a.id AS attempt_id, a.message_id, a.number, coalesce(a.receipt_mode, 'per_segment') AS receipt_mode,
+          m.current_attempt_id, m.status,
+          (SELECT s.id FROM attempts s WHERE s.retry_of = a.id) AS successor_id,
+          (extract(epoch FROM m.expires_at - clock_timestamp()) * 1000)::float8 AS limit_in_ms,
+          clock_timestamp() < m.created_at + make_interval(secs => g.retry_window_seconds) AS within_retry_window,
+          g.max_attempts,
+          p.active AND e.active AS may_still_send,
+          EXISTS (SELECT 1 FROM channel_group_members gm
+                    JOIN channels c ON c.id = gm.channel_id AND c.active
+                    JOIN suppliers s ON s.id = c.supplier_id AND s.active
+                    JOIN filings f ON f.channel_id = c.id AND f.signature_id = m.signature_id AND f.active
+                   WHERE gm.group_id = g.id AND m.operator = ANY(c.operators)
+                     AND NOT EXISTS (SELECT 1 FROM attempts t WHERE t.message_id = m.id AND t.channel_id = c.id))
+            AS another_channel,
+          (SELECT v.reason FROM reviews v WHERE v.attempt_id = a.id AND v.waiting_since IS NULL) AS review_reason
+     FROM attempts a
+     JOIN messages m ON m.id = a.message_id
+     JOIN applications p ON p.id = m.application_id
+     JOIN enterprises e ON e.id = p.enterprise_id
+     JOIN channel_groups g ON g.id = p.channel_group_id
+    WHERE a.id = ANY($1::text[])
+    ORDER BY a.id`,
+);
+
+const SEGMENTS = statement<{
+  attempt_id: string;
+  part: number;
+  result: SegmentFacts["result"];
+  result_code: number | null;
+  receipt: SegmentFacts["receipt"];
+  receipt_stat: string | null;
+}>(
+  "settlement.segments",
+  `SELECT attempt_id, part, result, result_code, receipt, receipt_stat
+     FROM segments WHERE attempt_id = ANY($1::text[]) ORDER BY attempt_id, part`,
+);
+
+const NOTHING_DUE = statement<Record<string, never>>(
+  "settlement.nothing_due",
+  `UPDATE attempts SET due_at = NULL WHERE id = ANY($1::text[]) AND due_at IS NOT NULL`,
+);
+
+interface Ended {
+  id: string;
+  application_id: string;
+  current_attempt_id: string;
+  number: string;
+  status: FinalStatus;
+  reason: string | null;
+  segment_count: number;
+  price_units: bigint;
+  currency: string;
+  reference: string | null;
+  final_at: Date;
+  url: string | null;
+}
+
+const END = statement<Ended>(
+  "settlement.end",
+  `UPDATE messages m
+      SET status = t.status, reason = t.reason, final_at = clock_timestamp(),
+          uncertain = m.uncertain AND t.status = 'expired'
+     FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, status, reason), applications p
+    WHERE m.id = t.id AND p.id = m.application_id AND m.final_at IS NULL
+   RETURNING m.id, m.application_id, m.current_attempt_id, m.number, m.status, m.reason,
+             m.segment_count, m.price_units, m.currency, m.reference, m.final_at,
+             coalesce(m.webhook_url, p.webhook_url) AS url`,
+);
+
+const DECIDE = statement<Record<string, never>>(
+  "settlement.decide",
+  `UPDATE attempts a
+      SET state = 'decided', outcome = t.outcome, reason = t.reason, decided_at = clock_timestamp(),
+          due_at = NULL
+     FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, outcome, reason)
+    WHERE a.id = t.id AND a.decided_at IS NULL`,
+);
+
+/** The next write of every part that could still be written; the first insert wins (C3). */
+const WITHDRAW = statement<Record<string, never>>(
+  "settlement.withdraw",
+  `INSERT INTO takes (submit_id, part, write_number, kind, attempt_id, supplier_id, owner)
+   SELECT a.submit_id, s.part, coalesce(last.write_number, 0) + 1, 'withdrawn', a.id, s.supplier_id, 'settlement'
+     FROM attempts a
+     JOIN segments s ON s.attempt_id = a.id AND s.result IS NULL
+     LEFT JOIN LATERAL (
+            SELECT t.write_number, t.kind, t.answer FROM takes t
+             WHERE t.submit_id = a.submit_id AND t.part = s.part
+             ORDER BY t.write_number DESC LIMIT 1) last ON true
+    WHERE a.id = ANY($1::text[]) AND (last.kind IS NULL OR last.answer = 'throttled')
+    ORDER BY a.submit_id, s.part
+   ON CONFLICT DO NOTHING`,
+);
+
+const NEVER_WRITTEN = statement<Record<string, never>>(
+  "settlement.never_written",
+  `UPDATE segments s SET result = 'never_written', result_at = clock_timestamp()
+     FROM attempts a
+    WHERE a.id = ANY($1::text[]) AND s.attempt_id = a.id AND s.result IS NULL
+      AND EXISTS (SELECT 1 FROM takes t
+                   WHERE t.submit_id = a.submit_id AND t.part = s.part AND t.kind = 'withdrawn')`,
+);
+
+const CLOSE_INBOX = statement<Record<string, never>>(
+  "settlement.close_inbox",
+  `DELETE FROM inbox WHERE message_id = ANY($1::text[])`,
+);
+
+const CLOSE_REVIEWS = statement<Record<string, never>>(
+  "settlement.close_reviews",
+  `DELETE FROM reviews WHERE message_id = ANY($1::text[])`,
+);
+
+const SUCCEED = statement<Record<string, never>>(
+  "settlement.succeed",
+  `WITH successor AS (
+     INSERT INTO attempts (id, message_id, enterprise_id, application_id, number, retry_of, submit_id, state,
+                           segment_count, may_repeat_channels)
+     SELECT t.successor_id, a.message_id, a.enterprise_id, a.application_id, a.number + 1, a.id, t.submit_id,
+            'planned', a.segment_count, $4
+       FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, successor_id, submit_id)
+       JOIN attempts a ON a.id = t.id
+     RETURNING id, message_id),
+   due AS (INSERT INTO inbox (attempt_id, message_id) SELECT id, message_id FROM successor)
+   UPDATE messages m SET current_attempt_id = successor.id, uncertain = false
+     FROM successor WHERE m.id = successor.message_id`,
+);
+
+const NOTIFY = statement<Record<string, never>>(
+  "settlement.notify",
+  `INSERT INTO notifications (id, message_id, application_id, url, body)
+   SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+   ON CONFLICT DO NOTHING`,
+);

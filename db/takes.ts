@@ -1,0 +1,176 @@
+/**
+ * Take once: a part may be written only by whoever committed its take row, before the first byte
+ * (C3). The gateway inserts `write`, a decision inserts `withdrawn`; the first insert wins.
+ */
+import { type Session, statement } from "./client.ts";
+
+export interface PartWrite {
+  submitId: string;
+  attemptId: string;
+  part: number;
+  /** 1 for the first; each throttle answer allows one more. */
+  writeNumber: number;
+}
+
+export interface Holder {
+  owner: string;
+  supplierId: string;
+  slot: number;
+  epoch: bigint;
+}
+
+/** Under one key for a write of a part. */
+export const writeKey = (it: { submitId: string; part: number; writeNumber: number }): string =>
+  `${it.submitId}/${it.part}/${it.writeNumber}`;
+
+/**
+ * Takes the writes that may happen: the attempt is current and undecided, the message neither final nor
+ * past its limit, and the write is the part's first or follows a throttle answer. In the order of their
+ * keys, so that two who want the same do not wait for each other. Answers the keys of those taken; the
+ * rest must not be written.
+ */
+export async function take(
+  session: Session,
+  holder: Holder,
+  writes: readonly PartWrite[],
+): Promise<Set<string>> {
+  const rows = await session.run(TAKE, [
+    writes.map((it) => it.submitId),
+    writes.map((it) => it.part),
+    writes.map((it) => it.writeNumber),
+    writes.map((it) => it.attemptId),
+    holder.owner,
+    holder.supplierId,
+    holder.slot,
+    holder.epoch,
+  ]);
+  return new Set(
+    rows.map((row) => writeKey({ submitId: row.submit_id, part: row.part, writeNumber: row.write_number })),
+  );
+}
+
+/** Gives back takes of which no byte was written: by their owner alone (C3). */
+export async function giveBackTakes(
+  session: Session,
+  owner: string,
+  writes: readonly PartWrite[],
+): Promise<void> {
+  await session.run(GIVE_BACK, [
+    writes.map((it) => it.submitId),
+    writes.map((it) => it.part),
+    writes.map((it) => it.writeNumber),
+    owner,
+  ]);
+}
+
+/** How the last write of each part stands. */
+export interface PartState {
+  part: number;
+  writeNumber: number;
+  /** open: written, and nothing is known yet. */
+  state: "throttled" | "open" | "closed";
+}
+
+/** States of the parts that have a take; whether the attempt still wants to be written at all. */
+export async function partStates(
+  session: Session,
+  submitId: string,
+): Promise<{ wanted: boolean; parts: PartState[] }> {
+  const rows = await session.run(STATES, [submitId]);
+  return {
+    wanted: rows[0]?.wanted ?? false,
+    parts: rows.flatMap((row) =>
+      row.part === null || row.write_number === null
+        ? []
+        : [{ part: row.part, writeNumber: row.write_number, state: row.state }],
+    ),
+  };
+}
+
+/** A write that nobody has answered for longer than any response may take (I). */
+export interface OverdueWrite extends PartWrite {
+  supplierId: string;
+  slot: number;
+  epoch: bigint;
+}
+
+/** Writes without an outcome that are older than `olderThanMs`: their owner died, or lost its answer. */
+export async function overdueWrites(
+  session: Session,
+  olderThanMs: number,
+  limit: number,
+): Promise<OverdueWrite[]> {
+  const rows = await session.run(OVERDUE, [olderThanMs, limit]);
+  return rows.map((row) => ({
+    submitId: row.submit_id,
+    attemptId: row.attempt_id,
+    part: row.part,
+    writeNumber: row.write_number,
+    supplierId: row.supplier_id,
+    slot: row.slot,
+    epoch: row.epoch,
+  }));
+}
+
+const TAKE = statement<{ submit_id: string; part: number; write_number: number }>(
+  "takes.take",
+  `INSERT INTO takes (submit_id, part, write_number, kind, attempt_id, owner, supplier_id, slot, epoch)
+   SELECT t.submit_id, t.part, t.write_number, 'write', t.attempt_id, $5, $6, $7, $8
+     FROM unnest($1::text[], $2::smallint[], $3::smallint[], $4::text[]) AS t(submit_id, part, write_number, attempt_id)
+     JOIN attempts a ON a.id = t.attempt_id AND a.submit_id = t.submit_id AND a.state = 'queued'
+     JOIN messages m ON m.id = a.message_id AND m.current_attempt_id = a.id
+          AND m.final_at IS NULL AND m.expires_at > clock_timestamp()
+    WHERE t.write_number = 1
+       OR EXISTS (SELECT 1 FROM takes k
+                   WHERE k.submit_id = t.submit_id AND k.part = t.part AND k.write_number = t.write_number - 1
+                     AND k.kind = 'write' AND k.answer = 'throttled')
+    ORDER BY t.submit_id, t.part, t.write_number
+   ON CONFLICT DO NOTHING
+   RETURNING submit_id, part, write_number`,
+);
+
+const GIVE_BACK = statement<Record<string, never>>(
+  "takes.give_back",
+  `DELETE FROM takes k
+    USING unnest($1::text[], $2::smallint[], $3::smallint[]) AS t(submit_id, part, write_number)
+    WHERE k.submit_id = t.submit_id AND k.part = t.part AND k.write_number = t.write_number
+      AND k.kind = 'write' AND k.owner = $4 AND k.answered_at IS NULL`,
+);
+
+const STATES = statement<{
+  wanted: boolean;
+  part: number | null;
+  write_number: number | null;
+  state: PartState["state"];
+}>(
+  "takes.states",
+  `SELECT a.state = 'queued' AND m.current_attempt_id = a.id AND m.final_at IS NULL
+            AND m.expires_at > clock_timestamp() AS wanted,
+          k.part, k.write_number,
+          CASE WHEN k.answer = 'throttled' THEN 'throttled'
+               WHEN k.kind = 'write' AND k.answer IS NULL THEN 'open' ELSE 'closed' END AS state
+     FROM attempts a
+     JOIN messages m ON m.id = a.message_id
+     LEFT JOIN LATERAL (
+            SELECT DISTINCT ON (t.part) t.part, t.write_number, t.kind, t.answer FROM takes t
+             WHERE t.submit_id = a.submit_id ORDER BY t.part, t.write_number DESC) k ON true
+    WHERE a.submit_id = $1`,
+);
+
+const OVERDUE = statement<{
+  submit_id: string;
+  attempt_id: string;
+  part: number;
+  write_number: number;
+  supplier_id: string;
+  slot: number;
+  epoch: bigint;
+}>(
+  "takes.overdue",
+  `SELECT k.submit_id, k.attempt_id, k.part, k.write_number, k.supplier_id, k.slot, k.epoch
+     FROM takes k JOIN suppliers s ON s.id = k.supplier_id
+    WHERE k.kind = 'write' AND k.answered_at IS NULL
+      AND k.taken_at < clock_timestamp() - ($1 + coalesce((s.profile->>'responseTimeoutMs')::int, 10000))
+                                         * interval '1 millisecond'
+    ORDER BY k.taken_at LIMIT $2`,
+);
