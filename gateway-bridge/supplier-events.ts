@@ -1,0 +1,76 @@
+/** Supplier answers, silences and deliveries as events to store, under the keys of domain/ids.ts. */
+import { createHash } from "node:crypto";
+import type { SupplierEvent } from "../db/events.ts";
+import type { Holder, PartWrite } from "../db/takes.ts";
+import { noResponseEventKey, receiptEventKey, responseEventKey } from "../domain/ids.ts";
+import { type Answer } from "../domain/supplier-codes.ts";
+import type { ReceivedDeliver } from "./cmpp-deliver.ts";
+
+export function responseEvent(
+  holder: Holder,
+  write: PartWrite,
+  answer: { answer: Answer; result: number; msgId: string; raw: Buffer },
+): SupplierEvent {
+  return {
+    ...of(holder),
+    ...write,
+    key: responseEventKey(write.submitId, write.part, write.writeNumber, answer.msgId, answer.result),
+    kind: "response",
+    answer: answer.answer,
+    resultCode: answer.result,
+    msgId: answer.msgId,
+    raw: answer.raw,
+  };
+}
+
+/** Written, and nobody will wait for its answer any longer: the outcome is unknown (I). */
+export function noResponseEvent(holder: Holder, write: PartWrite): SupplierEvent {
+  return {
+    ...of(holder),
+    ...write,
+    key: noResponseEventKey(write.submitId, write.part, write.writeNumber),
+    kind: "no_response",
+  };
+}
+
+export function deliverEvent(holder: Holder, deliver: ReceivedDeliver): SupplierEvent {
+  switch (deliver.kind) {
+    case "receipt":
+      return {
+        ...of(holder),
+        key: receiptEventKey(holder.supplierId, deliver.msgId, deliver.number, deliver.stat),
+        kind: "receipt",
+        msgId: deliver.msgId,
+        stat: deliver.stat,
+        number: deliver.number,
+        srcId: deliver.srcId,
+        raw: deliver.raw,
+      };
+    case "inbound":
+      return {
+        ...of(holder),
+        key: `inbound:${holder.supplierId}:${deliver.deliverMsgId}:${digest(deliver.raw)}`,
+        kind: "inbound",
+        msgId: deliver.deliverMsgId,
+        number: deliver.from,
+        srcId: deliver.to,
+        raw: deliver.raw,
+      };
+    case "malformed":
+      return {
+        ...of(holder),
+        key: `inbound:${holder.supplierId}:malformed:${digest(deliver.raw)}`,
+        kind: "inbound",
+        stat: "malformed",
+        raw: deliver.raw,
+      };
+  }
+}
+
+const of = (holder: Holder) => ({
+  supplierId: holder.supplierId,
+  slot: holder.slot,
+  epoch: holder.epoch,
+});
+
+const digest = (raw: Buffer): string => createHash("sha256").update(raw).digest("hex").slice(0, 32);
