@@ -1,0 +1,66 @@
+/** Step 4, and the sweeper's: claimed commands go to the stream in one pipeline, then are marked (C2). */
+import type { Session } from "../db/client.ts";
+import {
+  claimOwnCommands,
+  type ClaimedCommand,
+  commandStates,
+  markPublished,
+  markUnpublished,
+  publicationMode,
+} from "../db/outbox.ts";
+import type { PublishAnswer } from "../domain/steps.ts";
+import type { Streams } from "../gateway-bridge/streams.ts";
+
+export interface PublishDeps {
+  database: Session;
+  streams: Pick<Streams, "add">;
+  newToken: () => string;
+}
+
+export const publishBatch =
+  (deps: PublishDeps) =>
+  async (attemptIds: string[]): Promise<PublishAnswer[]> => {
+    const token = deps.newToken();
+    const claimed = await claimOwnCommands(deps.database, token, attemptIds);
+    const published = await publishClaimed(deps, token, claimed);
+    const left = attemptIds.filter((id) => !published.has(id));
+    const why = left.length === 0 ? new Map<string, PublishAnswer>() : await whyLeft(deps.database, left);
+    return attemptIds.map((id) =>
+      published.has(id) ? { kind: "published" } : (why.get(id) ?? leftBehind("stream_unavailable")),
+    );
+  };
+
+/** The only way a command gets to its stream (C5). Answers the attempts whose command is there. */
+export async function publishClaimed(
+  deps: PublishDeps,
+  token: string,
+  claimed: readonly ClaimedCommand[],
+): Promise<Set<string>> {
+  if (claimed.length === 0) return new Set();
+  const added = await deps.streams.add(claimed);
+  const entries = added.flatMap((it) => ("entryId" in it ? [it] : []));
+  if (entries.length > 0) await markPublished(deps.database, token, entries);
+  for (const error of ["stream_unavailable", "stream_refused"] as const) {
+    const failed = added.flatMap((it) => ("error" in it && it.error === error ? [it.submitId] : []));
+    if (failed.length > 0) await markUnpublished(deps.database, token, failed, error);
+  }
+  const there = new Set(entries.map((it) => it.submitId));
+  return new Set(claimed.filter((it) => there.has(it.submitId)).map((it) => it.attemptId));
+}
+
+async function whyLeft(database: Session, attemptIds: string[]): Promise<Map<string, PublishAnswer>> {
+  const states = await commandStates(database, attemptIds);
+  const mode = await publicationMode(database);
+  return new Map(
+    [...states].map(([id, state]): [string, PublishAnswer] => {
+      if (state === "published") return [id, { kind: "published" }];
+      if (state === "dead") return [id, leftBehind("dead")];
+      return [id, leftBehind(mode === "live" ? "stream_unavailable" : mode)];
+    }),
+  );
+}
+
+const leftBehind = (why: (PublishAnswer & { kind: "left_to_sweeper" })["why"]): PublishAnswer => ({
+  kind: "left_to_sweeper",
+  why,
+});

@@ -1,0 +1,15 @@
+/** Step 6: one decision from the facts there are, committed with money and notification (D5–D10). */
+import type { Database } from "../db/client.ts";
+import { settle } from "../db/settlement.ts";
+import type { SettleAnswer } from "../domain/steps.ts";
+
+export const settleBatch =
+  (database: Database) =>
+  async (attemptIds: string[]): Promise<SettleAnswer[]> => {
+    const answers = await database.transaction((tx) => settle(tx, attemptIds));
+    return attemptIds.map((id) => {
+      const answer = answers.get(id);
+      if (answer === undefined) throw new Error("an attempt that waits for its segments is not stored");
+      return answer;
+    });
+  };

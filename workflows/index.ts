@@ -1,0 +1,2 @@
+/** What the bundle holds; nothing else is exported here. */
+export { attempt } from "./attempt.ts";
