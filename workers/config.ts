@@ -1,0 +1,113 @@
+/**
+ * Environment and temporal-config.yaml, read once, checked by one schema and frozen. No other file of
+ * a role reads the environment.
+ */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+import { z } from "zod";
+
+const port = z.coerce.number().int().min(0).max(65535);
+const flag = z.stringbool();
+
+const environment = z.object({
+  DATABASE_URL: z.string().min(1),
+  REDIS_URL: z.string().min(1),
+  TEMPORAL_ADDRESS: z.string().min(1).optional(),
+  WAYBILL_HOST: z.string().default("127.0.0.1"),
+  WAYBILL_API_PORT: port.default(7080),
+  WAYBILL_METRICS_PORT: port.default(0),
+  /** Stands before every Redis key. */
+  WAYBILL_KEY_PREFIX: z.string().default("waybill:"),
+  WAYBILL_TASK_QUEUE: z.string().min(1).optional(),
+  WAYBILL_TEMPORAL_CONFIG: z.string().min(1).optional(),
+  WAYBILL_WORKFLOW_BUNDLE: z.string().min(1).optional(),
+  WAYBILL_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+  WAYBILL_RUN_FILE: z.string().min(1).optional(),
+  WAYBILL_WEBHOOK_ALLOW_LOOPBACK: flag.default(false),
+  /** The role ends when its standard input does, so that it cannot outlive its supervisor. */
+  WAYBILL_TETHERED: flag.default(false),
+});
+
+const ms = z.int().min(1);
+const count = z.int().min(1);
+
+const temporalConfig = z.strictObject({
+  namespace: z.string().min(1),
+  taskQueue: z.string().min(1),
+  workflow: z.strictObject({ taskTimeoutMs: ms, stickyScheduleToStartMs: ms }),
+  policy: z.strictObject({
+    local: z.strictObject({ startToCloseMs: ms, tries: count, firstRetryMs: ms }),
+    regular: z.strictObject({ heartbeatMs: ms, tries: count }),
+    plans: count,
+  }),
+  coalesce: z.strictObject({ items: count.max(64), windowMs: z.int().min(0), batchesInFlight: count }),
+  worker: z.strictObject({
+    cachedWorkflows: count,
+    workflowTasks: count,
+    localActivities: count,
+    activities: count,
+    pollers: count,
+  }),
+  intake: z.strictObject({ claim: count.max(64), pollMs: ms }),
+  results: z.strictObject({ batch: count, pollMs: ms, tellsInFlight: count, tellTimeoutMs: ms }),
+  sweeper: z.strictObject({ everyMs: ms, batch: count }),
+});
+export type TemporalConfig = Readonly<z.infer<typeof temporalConfig>>;
+
+export interface Config {
+  readonly databaseUrl: string;
+  readonly redisUrl: string;
+  /** Undefined: as Temporal's own environment configuration says. */
+  readonly temporalAddress: string | undefined;
+  readonly host: string;
+  readonly apiPort: number;
+  readonly metricsPort: number;
+  readonly keyPrefix: string;
+  readonly workflowBundle: string | undefined;
+  readonly logLevel: "debug" | "info" | "warn" | "error" | "silent";
+  readonly runFile: string | undefined;
+  readonly allowLoopbackWebhooks: boolean;
+  readonly tethered: boolean;
+  readonly temporal: TemporalConfig;
+}
+
+/** Throws one readable sentence a fault; a program that cannot be configured does not start. */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const it = checked(environment, env, "environment");
+  const temporal = readTemporalConfig(it.WAYBILL_TEMPORAL_CONFIG, it.WAYBILL_TASK_QUEUE);
+  return Object.freeze({
+    databaseUrl: it.DATABASE_URL,
+    redisUrl: it.REDIS_URL,
+    temporalAddress: it.TEMPORAL_ADDRESS,
+    host: it.WAYBILL_HOST,
+    apiPort: it.WAYBILL_API_PORT,
+    metricsPort: it.WAYBILL_METRICS_PORT,
+    keyPrefix: it.WAYBILL_KEY_PREFIX,
+    workflowBundle: it.WAYBILL_WORKFLOW_BUNDLE,
+    logLevel: it.WAYBILL_LOG_LEVEL,
+    runFile: it.WAYBILL_RUN_FILE,
+    allowLoopbackWebhooks: it.WAYBILL_WEBHOOK_ALLOW_LOOPBACK,
+    tethered: it.WAYBILL_TETHERED,
+    temporal,
+  });
+}
+
+/** The file beside package.json, unless another is named. */
+export function readTemporalConfig(path?: string, taskQueue?: string): TemporalConfig {
+  const file = path ?? beside("temporal-config.yaml");
+  const read = checked(temporalConfig, parse(readFileSync(file, "utf8")), file);
+  return Object.freeze({ ...read, ...(taskQueue === undefined ? {} : { taskQueue }) });
+}
+
+/** Sources run from the checkout, compiled files from dist/ below it. */
+function beside(name: string): string {
+  const up = import.meta.url.includes("/dist/") ? "../../" : "../";
+  return fileURLToPath(new URL(up + name, import.meta.url));
+}
+
+function checked<T extends z.ZodType>(schema: T, value: unknown, where: string): z.output<T> {
+  const result = schema.safeParse(value);
+  if (!result.success) throw new Error(`${where} is not valid:\n${z.prettifyError(result.error)}`);
+  return result.data;
+}
