@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     // Temporal's native module does not survive worker threads.
     pool: "forks",
+    // The servers and the simulated suppliers want their share of two cores.
+    maxWorkers: 2,
     projects: [
       {
         extends: true,
