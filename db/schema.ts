@@ -8,6 +8,7 @@ import {
   boolean,
   check,
   customType,
+  date,
   foreignKey,
   index,
   integer,
@@ -103,13 +104,20 @@ export const applications = pgTable(
     /** The filing under which a text without 【…】 goes out unchanged. */
     defaultSignatureId: text("default_signature_id"),
     ratePerSecond: integer("rate_per_second"),
+    /** Every text has to match one of its approved templates (A3). */
+    templateRequired: boolean("template_required").notNull().default(false),
+    /** Messages that it may send on one day in Asia/Shanghai; null: any number (A3). */
+    dailyLimit: integer("daily_limit"),
     webhookUrl: text("webhook_url"),
     webhookSecret: text("webhook_secret").notNull(),
     /** Both sign while a secret is being rotated (interfaces §3). */
     webhookSecretPrevious: text("webhook_secret_previous"),
     createdAt: createdAt(),
   },
-  (t) => [check("applications_price_positive", sql`${t.unitPriceUnits} > 0`)],
+  (t) => [
+    check("applications_price_positive", sql`${t.unitPriceUnits} > 0`),
+    check("applications_daily_limit", sql`${t.dailyLimit} >= 0`),
+  ],
 );
 
 export const apiKeys = pgTable("api_keys", {
@@ -217,10 +225,14 @@ export const filings = pgTable(
   (t) => [unique("filings_once").on(t.signatureId, t.channelId)],
 );
 
+/** The longest wins; one of eleven digits is a single number that was ported to another operator (A6). */
 export const numberPrefixes = pgTable(
   "number_prefixes",
   { prefix: text().primaryKey(), operator: text().notNull() },
-  () => [check("number_prefixes_operator", oneOf("operator", OPERATORS))],
+  (t) => [
+    check("number_prefixes_operator", oneOf("operator", OPERATORS)),
+    check("number_prefixes_digits", sql`${t.prefix} ~ '^1[0-9]{2,10}$'`),
+  ],
 );
 
 /** One row a connection slot, kept by its owner; a stale heartbeat means not connected (B4). */
@@ -239,6 +251,87 @@ export const connections = pgTable(
     lastError: text("last_error"),
   },
   (t) => [primaryKey({ columns: [t.supplierId, t.slot] })],
+);
+
+// ---- what may be sent, to whom and how often (A3) -----------------------------------------------
+
+/** A text that was approved, with `{name}` where it may differ. */
+export const templates = pgTable(
+  "templates",
+  {
+    id: text().primaryKey(),
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    body: text().notNull(),
+    status: text().notNull().default("pending"),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    check("templates_status", oneOf("status", ["pending", "approved", "rejected"])),
+    index("templates_approved")
+      .on(t.applicationId)
+      .where(sql`${t.status} = 'approved'`),
+  ],
+);
+
+/** Numbers that get nothing from one application, or from none where it names none. */
+export const blacklist = pgTable(
+  "blacklist",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    number: text().notNull(),
+    applicationId: text("application_id").references(() => applications.id),
+    /** Who wants it: we, or the recipient. */
+    source: text().notNull().default("platform"),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    uniqueIndex("blacklist_once").on(t.number, sql`coalesce(${t.applicationId}, '')`),
+    check("blacklist_number", sql`${t.number} ~ '^1[0-9]{10}$'`),
+    check("blacklist_source", oneOf("source", ["platform", "opt_out"])),
+  ],
+);
+
+/** Messages of an application to one number within any stretch of so many seconds. */
+export const frequencyLimits = pgTable(
+  "frequency_limits",
+  {
+    applicationId: text("application_id")
+      .notNull()
+      .references(() => applications.id),
+    windowSeconds: integer("window_seconds").notNull(),
+    maxMessages: integer("max_messages").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.applicationId, t.windowSeconds] }),
+    check("frequency_limits_window", sql`${t.windowSeconds} BETWEEN 1 AND 86400`),
+    check("frequency_limits_positive", sql`${t.maxMessages} > 0`),
+  ],
+);
+
+/**
+ * Messages that count towards a limit, once each, written with their reservation (A4). The number that
+ * the last one has within its day is the day's count: no counter is kept that could drift from them.
+ */
+export const admissions = pgTable(
+  "admissions",
+  {
+    messageId: text("message_id")
+      .primaryKey()
+      .references(() => messages.id),
+    enterpriseId: text("enterprise_id").notNull(),
+    applicationId: text("application_id").notNull(),
+    number: text().notNull(),
+    countedAt: at("counted_at").notNull(),
+    /** In Asia/Shanghai. */
+    day: date().notNull(),
+    numberOfDay: integer("number_of_day").notNull(),
+  },
+  (t) => [
+    unique("admissions_numbered").on(t.applicationId, t.day, t.numberOfDay),
+    index("admissions_of_recipient").on(t.applicationId, t.number, t.countedAt),
+  ],
 );
 
 // ---- the message and its attempts ---------------------------------------------------------------
@@ -389,7 +482,7 @@ export const attempts = pgTable(
       sql`(${t.state} = 'decided') = (${t.decidedAt} IS NOT NULL AND ${t.outcome} IS NOT NULL)`,
     ),
     index("attempts_decision_due")
-      .on(t.dueAt)
+      .on(t.dueAt, t.id)
       .where(sql`${t.decidedAt} IS NULL AND ${t.dueAt} IS NOT NULL`),
   ],
 );
@@ -596,7 +689,7 @@ export const supplierEvents = pgTable(
       .on(t.dueAt, t.id)
       .where(sql`${t.foldedAt} IS NULL`),
     index("supplier_events_unmatched")
-      .on(t.supplierId, t.msgId)
+      .on(t.supplierId, t.number)
       .where(sql`${t.foldedAt} IS NULL AND ${t.kind} = 'receipt'`),
     index("supplier_events_of_attempt")
       .on(t.attemptId)

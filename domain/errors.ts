@@ -25,7 +25,12 @@ export const PROBLEMS = {
     retryable: false,
     title: "The text needs more segments than one SMS can have",
   },
-  template_unknown: { status: 400, retryable: false, title: "The application has no such template" },
+  template_unknown: { status: 400, retryable: false, title: "The application has no such approved template" },
+  template_params_invalid: {
+    status: 400,
+    retryable: false,
+    title: "The parameters are not those that the template has",
+  },
   webhook_address_refused: { status: 400, retryable: false, title: "Webhooks may not go to this address" },
   batch_too_large: { status: 400, retryable: false, title: "A batch holds at most 1,000 messages" },
   duplicate_recipient: {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseBatch, parseSubmission } from "./submission.ts";
+import { parseBatch, parseSubmission, templateIdsIn } from "./submission.ts";
 
 const codeOf = (parsed: { ok: boolean; code?: string }): string => (parsed.ok ? "ok" : (parsed.code ?? ""));
 
@@ -20,6 +20,7 @@ describe("a submission", () => {
       ok: true,
       value: {
         content: { to: "13812345678", text: " \n您好 ", validitySeconds: 259_200 },
+        text: " \n您好 ",
         shape: { encoding: "ucs2", segmentCount: 1 },
       },
     });
@@ -119,5 +120,65 @@ describe("a batch", () => {
       "whole: batch_too_large",
     ]);
     expect(codes(null)).toEqual(["whole: invalid_field"]);
+  });
+});
+
+describe("a submission by template (A3)", () => {
+  const templates = new Map([
+    ["tpl_1", "code {code}"],
+    ["tpl_long", "{code}".repeat(20)],
+  ]);
+  const to = "13800000000";
+  const of = (more: object) => parseSubmission({ to, ...more }, templates);
+
+  it("is sent as the template makes it, and stands for what was submitted", () => {
+    expect(of({ templateId: "tpl_1", templateParams: { code: "汉".repeat(70) } })).toMatchObject({
+      ok: true,
+      value: {
+        text: `code ${"汉".repeat(70)}`,
+        content: { templateId: "tpl_1", templateParams: { code: "汉".repeat(70) } },
+        shape: { encoding: "ucs2", segmentCount: 2 },
+      },
+    });
+  });
+
+  it("may say the text too, where it is the same", () => {
+    const params = { templateId: "tpl_1", templateParams: { code: "1" } };
+    expect(codeOf(of({ ...params, text: "code 1" }))).toBe("ok");
+    expect(of({ ...params, text: "code 2" })).toMatchObject({
+      code: "invalid_field",
+      errors: [{ path: "text" }],
+    });
+  });
+
+  it.each([
+    ["template_unknown", ["templateId"], { templateId: "tpl_2" }],
+    ["template_params_invalid", ["templateParams.code"], { templateId: "tpl_1" }],
+    [
+      "template_params_invalid",
+      ["templateParams.code", "templateParams.more"],
+      { templateId: "tpl_1", templateParams: { code: "", more: "1" } },
+    ],
+    ["invalid_field", ["templateParams"], { text: "x", templateParams: {} }],
+    ["invalid_field", ["text"], {}],
+    ["text_too_long", ["text"], { templateId: "tpl_long", templateParams: { code: "汉".repeat(1_000) } }],
+  ])("says %s at %j (%#)", (code, paths, more) => {
+    const parsed = of(more);
+    expect(codeOf(parsed)).toBe(code);
+    expect(parsed.ok ? [] : parsed.errors.map((error) => error.path)).toEqual(paths);
+  });
+
+  it("is the same for an item of a batch and for what all its items share", () => {
+    const params = { templateId: "tpl_1", templateParams: { code: "1" } };
+    const shared = parseBatch({ to: [to], ...params }, templates);
+    expect(shared).toMatchObject({ value: { items: [{ value: { text: "code 1" } }] } });
+    expect(parseBatch({ messages: [{ to, ...params }] }, templates)).toEqual(shared);
+  });
+
+  it("names its templates before it is checked, however it is shaped", () => {
+    const listed = { messages: [{ templateId: "a" }, 1, null, { templateId: "b" }, { templateId: "a" }] };
+    expect(templateIdsIn(listed)).toEqual(["a", "b"]);
+    expect(templateIdsIn({ templateId: "a", messages: "x" })).toEqual(["a"]);
+    expect([null, 1, "x", [], { templateId: "\0" }, { templateId: 1 }].flatMap(templateIdsIn)).toEqual([]);
   });
 });

@@ -7,6 +7,7 @@
 import { z } from "zod";
 import type { FieldError, ProblemCode, Refusal } from "./errors.ts";
 import { describeText, MAX_SEGMENTS, type TextShape } from "./segment.ts";
+import { render } from "./template.ts";
 
 const BATCH_LIMIT = 1_000;
 /** 72 hours (D7). */
@@ -33,13 +34,18 @@ export const reference = storable
   .max(128)
   .describe("The customer's own name for the message; need not be unique");
 
-const webhookUrl = storable
+export const webhookUrl = storable
   .max(2_048)
   .refine(isWebhookUrl, "must be an http or https address without user name and password")
   .describe("Told once the message is final, instead of the application's webhook");
 
 const fields = {
-  text: storable.min(1).describe("Sent exactly as it is; the signature is part of it"),
+  text: storable
+    .min(1)
+    .optional()
+    .describe(
+      "Sent exactly as it is; the signature is part of it. May be left out where templateId is given",
+    ),
   reference: reference.optional(),
   validitySeconds: z
     .int()
@@ -48,8 +54,11 @@ const fields = {
     .default(LONGEST_VALIDITY_SECONDS)
     .describe("After so many seconds the message ends as expired"),
   webhookUrl: webhookUrl.optional(),
-  templateId: storable.min(1).max(64).optional(),
-  templateParams: z.record(storable.max(64), storable.max(1_000)).optional(),
+  templateId: storable.min(1).max(64).optional().describe("An approved template of the application"),
+  templateParams: z
+    .record(storable.max(64), storable.max(1_000))
+    .optional()
+    .describe("A value for each {name} in the template"),
 };
 
 export const submission = z.strictObject({ to: recipient, ...fields });
@@ -80,6 +89,8 @@ type SubmissionContent = z.output<typeof submission>;
 
 export interface Submission {
   content: SubmissionContent;
+  /** What is sent: the text, or what its template makes of the parameters. */
+  text: string;
   shape: TextShape;
 }
 
@@ -93,40 +104,57 @@ interface BatchSubmission {
   contents: unknown[];
 }
 
+/** Bodies of the templates that the sender may use, by id; only those that a body names are needed. */
+export type Templates = ReadonlyMap<string, string>;
+
+const NO_TEMPLATES: Templates = new Map();
+
+/** The templates that a message or a batch names, read before anything of it is checked. */
+export function templateIdsIn(body: unknown): string[] {
+  const messages: unknown = fieldOf(body, "messages");
+  const items: unknown[] = Array.isArray(messages) ? messages.slice(0, BATCH_LIMIT) : [];
+  const ids = [body, ...items].flatMap((item) => storable.safeParse(fieldOf(item, "templateId")).data ?? []);
+  return [...new Set(ids)];
+}
+
+const fieldOf = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+
 /** One message as a customer posts it. Applies every rule that needs nothing but the submission. */
-export function parseSubmission(body: unknown): Parsed<Submission> {
+export function parseSubmission(body: unknown, templates = NO_TEMPLATES): Parsed<Submission> {
   const parsed = submission.safeParse(body);
-  return parsed.success ? withShape(parsed.data) : refused(parsed.error);
+  return parsed.success ? withShape(parsed.data, templates) : refused(parsed.error);
 }
 
 /**
  * A batch in either form. Refused as a whole where the request itself is wrong; what is wrong with
  * one item, also that its number stood there before, is that item's own refusal.
  */
-export function parseBatch(body: unknown): Parsed<BatchSubmission> {
-  return hasList(body) ? parseListed(body) : parseShared(body);
+export function parseBatch(body: unknown, templates = NO_TEMPLATES): Parsed<BatchSubmission> {
+  return hasList(body) ? parseListed(body, templates) : parseShared(body, templates);
 }
 
 const hasList = (body: unknown): boolean => typeof body === "object" && body !== null && "messages" in body;
 
-function parseListed(body: unknown): Parsed<BatchSubmission> {
+function parseListed(body: unknown, templates: Templates): Parsed<BatchSubmission> {
   const batch = listed.safeParse(body);
   if (!batch.success) return refused(batch.error);
   const { messages, allowDuplicates } = batch.data;
-  return { ok: true, value: asBatch(messages, messages.map(parseSubmission), allowDuplicates) };
+  const items = messages.map((message) => parseSubmission(message, templates));
+  return { ok: true, value: asBatch(messages, items, allowDuplicates) };
 }
 
-function parseShared(body: unknown): Parsed<BatchSubmission> {
+function parseShared(body: unknown, templates: Templates): Parsed<BatchSubmission> {
   const batch = shared.safeParse(body);
   if (!batch.success) return refused(batch.error);
   const { to, allowDuplicates, ...rest } = batch.data;
-  const anyOfThem = withShape({ to: "", ...rest });
+  const anyOfThem = withShape({ to: "", ...rest }, templates);
   if (!anyOfThem.ok) return anyOfThem;
-  const { shape } = anyOfThem.value;
+  const { text, shape } = anyOfThem.value;
   const items = to.map((value): Parsed<Submission> => {
     const number = recipient.safeParse(value);
     if (!number.success) return refused(number.error, "to");
-    return { ok: true, value: { content: { to: number.data, ...rest }, shape } };
+    return { ok: true, value: { content: { to: number.data, ...rest }, text, shape } };
   });
   return {
     ok: true,
@@ -146,14 +174,10 @@ function asBatch(raw: unknown[], items: Parsed<Submission>[], allowDuplicates: b
   };
 }
 
-function withShape(content: SubmissionContent): Parsed<Submission> {
-  if (content.templateParams !== undefined && content.templateId === undefined) {
-    return refusal("invalid_field", "templateParams", "needs a templateId");
-  }
-  if (content.templateId !== undefined) {
-    return refusal("template_unknown", "templateId", "names no template of this application");
-  }
-  const shape = describeText(content.text);
+function withShape(content: SubmissionContent, templates: Templates): Parsed<Submission> {
+  const text = textOf(content, templates);
+  if (!text.ok) return text;
+  const shape = describeText(text.value);
   if (shape.segmentCount > MAX_SEGMENTS) {
     return refusal(
       "text_too_long",
@@ -161,7 +185,37 @@ function withShape(content: SubmissionContent): Parsed<Submission> {
       `needs ${shape.segmentCount} segments; ${MAX_SEGMENTS} is the most`,
     );
   }
-  return { ok: true, value: { content, shape } };
+  return { ok: true, value: { content, text: text.value, shape } };
+}
+
+function textOf(content: SubmissionContent, templates: Templates): Parsed<string> {
+  const { text, templateId, templateParams } = content;
+  if (templateId !== undefined) return rendered(content, templates.get(templateId));
+  if (templateParams !== undefined) return refusal("invalid_field", "templateParams", "needs a templateId");
+  if (text === undefined) return refusal("invalid_field", "text", "is missing, and so is a templateId");
+  return { ok: true, value: text };
+}
+
+function rendered(
+  { text, templateParams = {} }: SubmissionContent,
+  template: string | undefined,
+): Parsed<string> {
+  if (template === undefined) {
+    return refusal("template_unknown", "templateId", "names no approved template of this application");
+  }
+  const made = render(template, templateParams);
+  if (!made.ok) {
+    const wrong = (message: string) => (name: string) => ({ path: `templateParams.${name}`, message });
+    const errors = [
+      ...made.missing.map(wrong("is missing or empty")),
+      ...made.unknown.map(wrong("stands nowhere in the template")),
+    ];
+    return { ok: false, code: "template_params_invalid", errors: errors.slice(0, ERRORS_SHOWN) };
+  }
+  if (text !== undefined && text !== made.text) {
+    return refusal("invalid_field", "text", "differs from what the template makes: leave it out");
+  }
+  return { ok: true, value: made.text };
 }
 
 function withoutRepeats(items: Parsed<Submission>[]): Parsed<Submission>[] {

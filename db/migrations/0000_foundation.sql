@@ -10,6 +10,17 @@ CREATE TABLE "accounts" (
 	CONSTRAINT "accounts_held_not_negative" CHECK ("accounts"."held_units" >= 0)
 );
 --> statement-breakpoint
+CREATE TABLE "admissions" (
+	"message_id" text PRIMARY KEY NOT NULL,
+	"enterprise_id" text NOT NULL,
+	"application_id" text NOT NULL,
+	"number" text NOT NULL,
+	"counted_at" timestamp with time zone NOT NULL,
+	"day" date NOT NULL,
+	"number_of_day" integer NOT NULL,
+	CONSTRAINT "admissions_numbered" UNIQUE("application_id","day","number_of_day")
+);
+--> statement-breakpoint
 CREATE TABLE "alerts" (
 	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "alerts_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
 	"kind" text NOT NULL,
@@ -49,11 +60,14 @@ CREATE TABLE "applications" (
 	"unit_price_units" bigint NOT NULL,
 	"default_signature_id" text,
 	"rate_per_second" integer,
+	"template_required" boolean DEFAULT false NOT NULL,
+	"daily_limit" integer,
 	"webhook_url" text,
 	"webhook_secret" text NOT NULL,
 	"webhook_secret_previous" text,
 	"created_at" timestamp with time zone DEFAULT now() NOT NULL,
-	CONSTRAINT "applications_price_positive" CHECK ("applications"."unit_price_units" > 0)
+	CONSTRAINT "applications_price_positive" CHECK ("applications"."unit_price_units" > 0),
+	CONSTRAINT "applications_daily_limit" CHECK ("applications"."daily_limit" >= 0)
 );
 --> statement-breakpoint
 CREATE TABLE "attempts" (
@@ -113,6 +127,16 @@ CREATE TABLE "billing_records" (
 	"charged_at" timestamp with time zone DEFAULT now() NOT NULL,
 	"refunded_at" timestamp with time zone,
 	CONSTRAINT "billing_records_amount" CHECK ("billing_records"."amount_units" = "billing_records"."unit_price_units" * "billing_records"."unit_count")
+);
+--> statement-breakpoint
+CREATE TABLE "blacklist" (
+	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "blacklist_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"number" text NOT NULL,
+	"application_id" text,
+	"source" text DEFAULT 'platform' NOT NULL,
+	"created_at" timestamp with time zone DEFAULT now() NOT NULL,
+	CONSTRAINT "blacklist_number" CHECK ("blacklist"."number" ~ '^1[0-9]{10}$'),
+	CONSTRAINT "blacklist_source" CHECK (source IN ('platform', 'opt_out'))
 );
 --> statement-breakpoint
 CREATE TABLE "channel_group_members" (
@@ -181,6 +205,15 @@ CREATE TABLE "filings" (
 	"channel_id" text NOT NULL,
 	"active" boolean DEFAULT true NOT NULL,
 	CONSTRAINT "filings_once" UNIQUE("signature_id","channel_id")
+);
+--> statement-breakpoint
+CREATE TABLE "frequency_limits" (
+	"application_id" text NOT NULL,
+	"window_seconds" integer NOT NULL,
+	"max_messages" integer NOT NULL,
+	CONSTRAINT "frequency_limits_application_id_window_seconds_pk" PRIMARY KEY("application_id","window_seconds"),
+	CONSTRAINT "frequency_limits_window" CHECK ("frequency_limits"."window_seconds" BETWEEN 1 AND 86400),
+	CONSTRAINT "frequency_limits_positive" CHECK ("frequency_limits"."max_messages" > 0)
 );
 --> statement-breakpoint
 CREATE TABLE "idempotency_keys" (
@@ -281,7 +314,8 @@ CREATE TABLE "notifications" (
 CREATE TABLE "number_prefixes" (
 	"prefix" text PRIMARY KEY NOT NULL,
 	"operator" text NOT NULL,
-	CONSTRAINT "number_prefixes_operator" CHECK (operator IN ('china_mobile', 'china_unicom', 'china_telecom'))
+	CONSTRAINT "number_prefixes_operator" CHECK (operator IN ('china_mobile', 'china_unicom', 'china_telecom')),
+	CONSTRAINT "number_prefixes_digits" CHECK ("number_prefixes"."prefix" ~ '^1[0-9]{2,10}$')
 );
 --> statement-breakpoint
 CREATE TABLE "ops_tokens" (
@@ -420,6 +454,15 @@ CREATE TABLE "takes" (
 	CONSTRAINT "takes_write_has_connection" CHECK ("takes"."kind" = 'withdrawn' OR "takes"."epoch" IS NOT NULL)
 );
 --> statement-breakpoint
+CREATE TABLE "templates" (
+	"id" text PRIMARY KEY NOT NULL,
+	"application_id" text NOT NULL,
+	"body" text NOT NULL,
+	"status" text DEFAULT 'pending' NOT NULL,
+	"created_at" timestamp with time zone DEFAULT now() NOT NULL,
+	CONSTRAINT "templates_status" CHECK (status IN ('pending', 'approved', 'rejected'))
+);
+--> statement-breakpoint
 CREATE TABLE "untold" (
 	"attempt_id" text PRIMARY KEY NOT NULL,
 	"since" timestamp with time zone DEFAULT now() NOT NULL
@@ -442,6 +485,7 @@ CREATE TABLE "webhook_hosts" (
 );
 --> statement-breakpoint
 ALTER TABLE "accounts" ADD CONSTRAINT "accounts_enterprise_id_enterprises_id_fk" FOREIGN KEY ("enterprise_id") REFERENCES "public"."enterprises"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "admissions" ADD CONSTRAINT "admissions_message_id_messages_id_fk" FOREIGN KEY ("message_id") REFERENCES "public"."messages"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "applications" ADD CONSTRAINT "applications_enterprise_id_enterprises_id_fk" FOREIGN KEY ("enterprise_id") REFERENCES "public"."enterprises"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "applications" ADD CONSTRAINT "applications_account_id_accounts_id_fk" FOREIGN KEY ("account_id") REFERENCES "public"."accounts"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
@@ -452,12 +496,14 @@ ALTER TABLE "attempts" ADD CONSTRAINT "attempts_supplier_id_suppliers_id_fk" FOR
 ALTER TABLE "attempts" ADD CONSTRAINT "attempts_retry_of" FOREIGN KEY ("retry_of") REFERENCES "public"."attempts"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "batches" ADD CONSTRAINT "batches_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "billing_records" ADD CONSTRAINT "billing_records_message_id_messages_id_fk" FOREIGN KEY ("message_id") REFERENCES "public"."messages"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "blacklist" ADD CONSTRAINT "blacklist_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "channel_group_members" ADD CONSTRAINT "channel_group_members_group_id_channel_groups_id_fk" FOREIGN KEY ("group_id") REFERENCES "public"."channel_groups"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "channel_group_members" ADD CONSTRAINT "channel_group_members_channel_id_channels_id_fk" FOREIGN KEY ("channel_id") REFERENCES "public"."channels"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "channels" ADD CONSTRAINT "channels_supplier_id_suppliers_id_fk" FOREIGN KEY ("supplier_id") REFERENCES "public"."suppliers"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "connections" ADD CONSTRAINT "connections_supplier_id_suppliers_id_fk" FOREIGN KEY ("supplier_id") REFERENCES "public"."suppliers"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "filings" ADD CONSTRAINT "filings_signature_id_signatures_id_fk" FOREIGN KEY ("signature_id") REFERENCES "public"."signatures"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "filings" ADD CONSTRAINT "filings_channel_id_channels_id_fk" FOREIGN KEY ("channel_id") REFERENCES "public"."channels"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "frequency_limits" ADD CONSTRAINT "frequency_limits_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "idempotency_keys" ADD CONSTRAINT "idempotency_keys_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "inbox" ADD CONSTRAINT "inbox_message_id_messages_id_fk" FOREIGN KEY ("message_id") REFERENCES "public"."messages"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "ledger_transfers" ADD CONSTRAINT "ledger_transfers_account_id_accounts_id_fk" FOREIGN KEY ("account_id") REFERENCES "public"."accounts"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
@@ -472,12 +518,15 @@ ALTER TABLE "segments" ADD CONSTRAINT "segments_attempt_id_attempts_id_fk" FOREI
 ALTER TABLE "signatures" ADD CONSTRAINT "signatures_enterprise_id_enterprises_id_fk" FOREIGN KEY ("enterprise_id") REFERENCES "public"."enterprises"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "submit_outbox" ADD CONSTRAINT "submit_outbox_attempt_id_attempts_id_fk" FOREIGN KEY ("attempt_id") REFERENCES "public"."attempts"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "takes" ADD CONSTRAINT "takes_attempt_id_attempts_id_fk" FOREIGN KEY ("attempt_id") REFERENCES "public"."attempts"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "templates" ADD CONSTRAINT "templates_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "webhook_gone" ADD CONSTRAINT "webhook_gone_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "webhook_hosts" ADD CONSTRAINT "webhook_hosts_application_id_applications_id_fk" FOREIGN KEY ("application_id") REFERENCES "public"."applications"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+CREATE INDEX "admissions_of_recipient" ON "admissions" USING btree ("application_id","number","counted_at");--> statement-breakpoint
 CREATE UNIQUE INDEX "alerts_open_once" ON "alerts" USING btree ("kind","subject") WHERE "alerts"."cleared_at" IS NULL;--> statement-breakpoint
 CREATE UNIQUE INDEX "attempts_one_live_per_message" ON "attempts" USING btree ("message_id") WHERE "attempts"."decided_at" IS NULL;--> statement-breakpoint
-CREATE INDEX "attempts_decision_due" ON "attempts" USING btree ("due_at") WHERE "attempts"."decided_at" IS NULL AND "attempts"."due_at" IS NOT NULL;--> statement-breakpoint
+CREATE INDEX "attempts_decision_due" ON "attempts" USING btree ("due_at","id") WHERE "attempts"."decided_at" IS NULL AND "attempts"."due_at" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "audit_log_of_subject" ON "audit_log" USING btree ("subject","id");--> statement-breakpoint
+CREATE UNIQUE INDEX "blacklist_once" ON "blacklist" USING btree ("number",coalesce("application_id", ''));--> statement-breakpoint
 CREATE INDEX "inbox_due" ON "inbox" USING btree ("due_at");--> statement-breakpoint
 CREATE INDEX "ledger_transfers_of_message" ON "ledger_transfers" USING btree ("message_id") WHERE "ledger_transfers"."message_id" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX "ledger_transfers_of_account" ON "ledger_transfers" USING btree ("account_id","id");--> statement-breakpoint
@@ -496,6 +545,7 @@ CREATE INDEX "segments_unanswered" ON "segments" USING btree ("attempt_id") WHER
 CREATE INDEX "submit_outbox_unpublished" ON "submit_outbox" USING btree ("next_attempt_at") WHERE "submit_outbox"."status" IN ('pending', 'publishing');--> statement-breakpoint
 CREATE INDEX "submit_outbox_dead" ON "submit_outbox" USING btree ("updated_at") WHERE "submit_outbox"."status" = 'dead';--> statement-breakpoint
 CREATE INDEX "supplier_events_unfolded" ON "supplier_events" USING btree ("due_at","id") WHERE "supplier_events"."folded_at" IS NULL;--> statement-breakpoint
-CREATE INDEX "supplier_events_unmatched" ON "supplier_events" USING btree ("supplier_id","msg_id") WHERE "supplier_events"."folded_at" IS NULL AND "supplier_events"."kind" = 'receipt';--> statement-breakpoint
+CREATE INDEX "supplier_events_unmatched" ON "supplier_events" USING btree ("supplier_id","number") WHERE "supplier_events"."folded_at" IS NULL AND "supplier_events"."kind" = 'receipt';--> statement-breakpoint
 CREATE INDEX "supplier_events_of_attempt" ON "supplier_events" USING btree ("attempt_id") WHERE "supplier_events"."attempt_id" IS NOT NULL;--> statement-breakpoint
-CREATE INDEX "takes_unanswered" ON "takes" USING btree ("taken_at") WHERE "takes"."kind" = 'write' AND "takes"."answered_at" IS NULL;
+CREATE INDEX "takes_unanswered" ON "takes" USING btree ("taken_at") WHERE "takes"."kind" = 'write' AND "takes"."answered_at" IS NULL;--> statement-breakpoint
+CREATE INDEX "templates_approved" ON "templates" USING btree ("application_id") WHERE "templates"."status" = 'approved';

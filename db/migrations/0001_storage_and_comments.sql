@@ -21,7 +21,11 @@ COMMENT ON TABLE "channels" IS 'A sellable path of a supplier: operators, sender
 COMMENT ON TABLE "channel_group_members" IS 'Priority (smaller first) and weight of a channel within a group.';--> statement-breakpoint
 COMMENT ON TABLE "signatures" IS 'The 【…】 at the head of a text, and whether it is approved.';--> statement-breakpoint
 COMMENT ON TABLE "filings" IS 'A signature filed with a channel; without it the channel is not eligible.';--> statement-breakpoint
-COMMENT ON TABLE "number_prefixes" IS 'Operator by the first digits of a number; the longest prefix wins.';--> statement-breakpoint
+COMMENT ON TABLE "number_prefixes" IS 'Operator by the first digits of a number, or by all eleven where it was ported; the longest wins (A6).';--> statement-breakpoint
+COMMENT ON TABLE "templates" IS 'Texts that were approved for an application, with {name} where they may differ (A3).';--> statement-breakpoint
+COMMENT ON TABLE "blacklist" IS 'Numbers that get nothing, from one application or from all (A3).';--> statement-breakpoint
+COMMENT ON TABLE "frequency_limits" IS 'How many messages one number may get from an application within a stretch of seconds (A3).';--> statement-breakpoint
+COMMENT ON TABLE "admissions" IS 'Messages that count towards the limits of their application, once each (A4).';--> statement-breakpoint
 COMMENT ON TABLE "connections" IS 'One row a connection slot: owner, epoch and heartbeat by the database clock (B4).';--> statement-breakpoint
 COMMENT ON TABLE "batches" IS 'A customer''s list of messages, posted at once.';--> statement-breakpoint
 COMMENT ON TABLE "messages" IS 'One text to one number, with a status that never goes back.';--> statement-breakpoint

@@ -1,0 +1,39 @@
+/** Bodies: JSON in UTF-8, at most 1 MB, read only for who is let in. */
+import { isUtf8 } from "node:buffer";
+import express, { type Request, type RequestHandler } from "express";
+import { ProblemError } from "./problems.ts";
+
+const LIMIT_BYTES = 1_048_576;
+
+/**
+ * A byte sequence that is no UTF-8 is refused: a decoder would put other characters in its place, and
+ * a text is never changed.
+ */
+export const jsonBody: RequestHandler[] = [
+  (request, _response, next) => {
+    if (isEmpty(request)) {
+      throw new ProblemError("malformed_json");
+    }
+    const charset = /charset\s*=\s*"?([^\s";]+)/i.exec(request.headers["content-type"] ?? "")?.[1];
+    if (request.is("application/json") === false || (charset ?? "utf-8").toLowerCase() !== "utf-8") {
+      throw new ProblemError("unsupported_media_type");
+    }
+    next();
+  },
+  express.json({
+    limit: LIMIT_BYTES,
+    verify: (_request, _response, bytes) => {
+      if (bytes.length === 0 || !isUtf8(bytes)) throw new Error("empty, or not UTF-8");
+    },
+  }),
+];
+
+/** As jsonBody where there is a body; where there is none, `request.body` stays undefined. */
+export const optionalJsonBody: RequestHandler[] = jsonBody.map(
+  (handler): RequestHandler =>
+    (request, response, next) =>
+      isEmpty(request) ? next() : handler(request, response, next),
+);
+
+const isEmpty = (request: Request): boolean =>
+  request.is("*/*") === null || request.headers["content-length"] === "0";

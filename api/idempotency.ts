@@ -1,0 +1,32 @@
+/** The client's key and what it stands for (A1). */
+import { createHash } from "node:crypto";
+import type { Request, Response } from "express";
+import type { Acceptance, Accepted } from "../db/inbox.ts";
+import { ProblemError } from "./problems.ts";
+
+/**
+ * The key of the request with the hash of its parsed body, so that neither the order of fields nor the
+ * spelling of a number makes another body; undefined where none was sent.
+ */
+export function idempotencyKey(request: Request, content: unknown): Acceptance["key"] {
+  const key = request.headers["idempotency-key"];
+  if (key === undefined) return undefined;
+  if (typeof key !== "string" || !/^[\x20-\x7e]{1,255}$/.test(key)) {
+    throw new ProblemError("invalid_idempotency_key");
+  }
+  return { key, bodyHash: createHash("sha256").update(canonicalJson(content)).digest() };
+}
+
+/** The first answer, byte for byte as it was stored; a second one says that it is that. */
+export function sendAccepted(response: Response, accepted: Accepted): void {
+  if (accepted.outcome === "key_reused") throw new ProblemError("idempotency_key_reused");
+  if (accepted.outcome === "replayed") response.set("idempotency-replayed", "true");
+  response.status(202).type("application/json").send(accepted.answer);
+}
+
+const canonicalJson = (value: unknown): string =>
+  JSON.stringify(value, (_name, inner: unknown) =>
+    typeof inner === "object" && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );

@@ -1,0 +1,57 @@
+/** What the customer was told, how every try went, and telling it again. */
+import type { RequestHandler } from "express";
+import { z } from "zod";
+import type { Session } from "../db/client.ts";
+import { replayNotification } from "../db/notifications.ts";
+import { listDeliveries, type DeliveryRow } from "../db/queries.ts";
+import type { AnswerOf, replayed, webhooks } from "./answers.ts";
+import { callerOf } from "./authentication.ts";
+import { pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "./paging.ts";
+import { ProblemError } from "./problems.ts";
+
+type Delivery = AnswerOf<typeof webhooks>["deliveries"][number];
+
+export const webhookQuery = z.strictObject(pageQuery);
+
+export function listWebhooks(session: Session): RequestHandler {
+  return async (request, response) => {
+    const { cursor, limit } = readQuery(request, webhookQuery);
+    const position = readCursor(cursor, positionFields);
+    const before = position && { at: position[0], id: position[1] };
+    const { applicationId } = callerOf(response);
+    const rows = await listDeliveries(session, applicationId, before, rowsFor(limit));
+    const view = (row: DeliveryRow): Delivery => ({ messageId: row.message_id, ...deliveryView(row) });
+    const { views, nextCursor } = pageOf(rows, limit, view, (row) => [row.created_at, row.id]);
+    response.json({ deliveries: views, nextCursor });
+  };
+}
+
+export const deliveryView = (row: Omit<DeliveryRow, "message_id">): Omit<Delivery, "messageId"> => ({
+  id: row.id,
+  url: row.url,
+  status: row.status,
+  createdAt: row.created_at,
+  deliveredAt: row.delivered_at,
+  nextTryAt: row.status === "pending" ? row.next_try_at : null,
+  tries: row.tries.map((each) => ({
+    number: each.try_number,
+    at: each.at,
+    httpStatus: each.http_status,
+    error: each.error,
+    durationMs: each.duration_ms,
+  })),
+});
+
+/** Asking twice is fine: one that is still under way stays so. */
+export function replayWebhook(session: Session): RequestHandler<{ id: string }> {
+  return async (request, response) => {
+    const { id } = request.params;
+    const { applicationId } = callerOf(response);
+    const found = NOTIFICATION_ID.test(id) && (await replayNotification(session, applicationId, id));
+    if (found === false || found.kind === "not_found") throw new ProblemError("not_found");
+    const answer: AnswerOf<typeof replayed> = { id, status: "pending" };
+    response.status(202).json(answer);
+  };
+}
+
+const NOTIFICATION_ID = /^evt_[0-9A-Z_]{26,40}$/;
