@@ -128,6 +128,24 @@ describe("a batch that fails", () => {
     );
   });
 
+  it("is not split where no item is to blame: a dependency that is away is asked once (D12)", async () => {
+    const away = new Error("away");
+    let calls = 0;
+    const one = coalesce(
+      (): Promise<number[]> => {
+        calls++;
+        return Promise.reject(away);
+      },
+      { ...options, mayBeOneItem: (error) => error !== away },
+    );
+
+    const answers = Promise.allSettled([1, 2, 3, 4].map(one));
+    await vi.runAllTimersAsync();
+
+    expect((await answers).map((it) => it.status)).toEqual(Array.from({ length: 4 }, () => "rejected"));
+    expect(calls).toBe(1);
+  });
+
   it("does not hold up the batches after it", async () => {
     const one = coalesce(
       (items: number[]) => (items.includes(0) ? Promise.reject(new Error("poison")) : squares(items)),

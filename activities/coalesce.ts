@@ -9,6 +9,8 @@ export interface CoalesceOptions {
   windowMs: number;
   /** Batches of this step under way at once; more wait and grow meanwhile. */
   batchesInFlight: number;
+  /** Whether this error may lie in one item; where not, no smaller batch is tried. Any may, by default. */
+  mayBeOneItem?: (error: unknown) => boolean;
   /** Realised batch sizes are a metric (K). */
   onBatch?: (size: number) => void;
 }
@@ -21,7 +23,8 @@ interface Waiting<Item, Answer> {
 
 /**
  * `run` answers in the order of its items. When a batch throws, it is split in two until the item that
- * cannot pass stands alone: a bad one never fails its mates. So `run` must be all or nothing.
+ * cannot pass stands alone: a bad one never fails its mates. So `run` must be all or nothing. While a
+ * dependency is away no item is to blame, and the whole batch fails at once.
  */
 export function coalesce<Item, Answer>(
   run: (items: Item[]) => Promise<Answer[]>,
@@ -37,7 +40,7 @@ export function coalesce<Item, Answer>(
       const batch = waiting.splice(0, options.items);
       inFlight++;
       options.onBatch?.(batch.length);
-      void runSplitting(batch, run).finally(() => {
+      void runSplitting(batch, run, options.mayBeOneItem ?? (() => true)).finally(() => {
         inFlight--;
         if (waiting.length > 0) flush();
       });
@@ -56,18 +59,19 @@ export function coalesce<Item, Answer>(
 async function runSplitting<Item, Answer>(
   batch: Waiting<Item, Answer>[],
   run: (items: Item[]) => Promise<Answer[]>,
+  mayBeOneItem: (error: unknown) => boolean,
 ): Promise<void> {
   try {
     const answers = await run(batch.map((it) => it.item));
     if (answers.length !== batch.length) throw new Error("a batch must answer every item");
     batch.forEach((it, index) => it.resolve(answers[index] as Answer));
   } catch (error) {
-    if (batch.length === 1) {
-      batch[0]?.reject(error);
+    if (batch.length === 1 || !mayBeOneItem(error)) {
+      batch.forEach((it) => it.reject(error));
       return;
     }
     const half = Math.ceil(batch.length / 2);
-    await runSplitting(batch.slice(0, half), run);
-    await runSplitting(batch.slice(half), run);
+    await runSplitting(batch.slice(0, half), run, mayBeOneItem);
+    await runSplitting(batch.slice(half), run, mayBeOneItem);
   }
 }

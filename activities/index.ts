@@ -1,7 +1,7 @@
 /** The steps of an attempt as Temporal activities, in reading order. Workflows import the type alone. */
 import { randomUUID } from "node:crypto";
 import type { Planned } from "../db/attempts.ts";
-import type { Database } from "../db/client.ts";
+import { type Database, isAway } from "../db/client.ts";
 import type {
   PersistAnswer,
   PlanAnswer,
@@ -45,7 +45,11 @@ export function createActivities(deps: ActivityDeps): Activities {
     run: (items: Item[]) => Promise<Answer[]>,
     notNow?: (answer: Answer) => boolean,
   ): (item: Item) => Promise<Answer> {
-    const one = coalesce(run, { ...deps.coalesce, onBatch: (size) => deps.onBatch?.(name, size) });
+    const one = coalesce(run, {
+      ...deps.coalesce,
+      mayBeOneItem: (error) => !isAway(error),
+      onBatch: (size) => deps.onBatch?.(name, size),
+    });
     return persevering(one, {
       countedTries: deps.tries.inAll - deps.tries.local,
       ...(notNow === undefined ? {} : { notNow }),

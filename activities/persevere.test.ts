@@ -56,7 +56,7 @@ describe("a step that fails", () => {
     const { calls, step } = failing(...broken(2));
     const local = new MockActivityEnvironment({ isLocal: true }, { logger: silent });
     const outcome = local.run(persevering(step, { countedTries: 3 }));
-    await expect(outcome).rejects.toThrow("TypeError");
+    await expect(outcome).rejects.toMatchObject({ type: "StepFailed", details: ["TypeError"] });
     await expect(outcome).rejects.not.toThrow("13800000000");
     expect(calls.count).toBe(1);
   });

@@ -3,7 +3,7 @@
  * a regular one it stays here until it is answered: while a dependency is away it probes and counts
  * nothing, and after the last counted try it gives up for a person to look.
  */
-import { ApplicationFailure, Context } from "@temporalio/activity";
+import { ApplicationFailure, CancelledFailure, Context } from "@temporalio/activity";
 import { isAway, sqlState } from "../db/client.ts";
 
 /** Type of the failure that sends an attempt to review. */
@@ -73,8 +73,11 @@ function exhausted(error: unknown): ApplicationFailure {
   return ApplicationFailure.nonRetryable(`gave up after an error of kind ${kind}`, STEP_EXHAUSTED, kind);
 }
 
-const failed = (error: unknown): ApplicationFailure =>
-  ApplicationFailure.retryable("the step failed", "StepFailed", kindOf(error));
+/** A cancellation stays one: Temporal tells it from a failure by its class. */
+const failed = (error: unknown): ApplicationFailure | CancelledFailure =>
+  error instanceof CancelledFailure
+    ? error
+    : ApplicationFailure.retryable("the step failed", "StepFailed", kindOf(error));
 
 const kindOf = (error: unknown): string =>
   sqlState(error) ?? (error instanceof Error ? error.name : "unknown");

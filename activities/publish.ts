@@ -5,7 +5,9 @@ import {
   type ClaimedCommand,
   commandStates,
   markPublished,
+  markShadowed,
   markUnpublished,
+  notShadowed,
   publicationMode,
 } from "../db/outbox.ts";
 import type { PublishAnswer } from "../domain/steps.ts";
@@ -13,7 +15,7 @@ import type { Streams } from "../gateway-bridge/streams.ts";
 
 export interface PublishDeps {
   database: Session;
-  streams: Pick<Streams, "add">;
+  streams: Pick<Streams, "add" | "addToShadow">;
   newToken: () => string;
 }
 
@@ -25,6 +27,10 @@ export const publishBatch =
     const published = await publishClaimed(deps, token, claimed);
     const left = attemptIds.filter((id) => !published.has(id));
     const why = left.length === 0 ? new Map<string, PublishAnswer>() : await whyLeft(deps.database, left);
+    await publishToShadow(
+      deps,
+      [...why].flatMap(([id, it]) => (isShadowed(it) ? [id] : [])),
+    );
     return attemptIds.map((id) =>
       published.has(id) ? { kind: "published" } : (why.get(id) ?? leftBehind("stream_unavailable")),
     );
@@ -47,6 +53,24 @@ export async function publishClaimed(
   const there = new Set(entries.map((it) => it.submitId));
   return new Set(claimed.filter((it) => there.has(it.submitId)).map((it) => it.attemptId));
 }
+
+/**
+ * In shadow the rows stay pending; what would have gone out is kept beside them, to be compared (C5). A
+ * stream that does not answer costs a comparison and nothing else.
+ */
+async function publishToShadow(deps: PublishDeps, attemptIds: string[]): Promise<void> {
+  if (attemptIds.length === 0) return;
+  const commands = await notShadowed(deps.database, attemptIds);
+  const payloads = new Map(commands.map((it) => [it.submitId, it.payload]));
+  const added = await deps.streams.addToShadow(commands);
+  const entries = added.flatMap((it) =>
+    "entryId" in it ? [{ ...it, payload: payloads.get(it.submitId) ?? "" }] : [],
+  );
+  if (entries.length > 0) await markShadowed(deps.database, entries);
+}
+
+const isShadowed = (answer: PublishAnswer): boolean =>
+  answer.kind === "left_to_sweeper" && answer.why === "shadow";
 
 async function whyLeft(database: Session, attemptIds: string[]): Promise<Map<string, PublishAnswer>> {
   const states = await commandStates(database, attemptIds);

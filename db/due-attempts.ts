@@ -50,14 +50,41 @@ export async function rebuildPage(
   return rows.at(-1)?.message_id;
 }
 
+/** A page of attempts, and where the next one begins; undefined after the last. */
+export interface Page {
+  attemptIds: string[];
+  next: PageStart | undefined;
+}
+type PageStart = readonly [since: string, id: string];
+
+const FIRST_PAGE: PageStart = ["-infinity", ""];
+
 /** Undecided attempts for which a decision has been due for longer than `ageMs`. */
-export async function overdueDecisions(session: Session, ageMs: number, limit: number): Promise<string[]> {
-  return (await session.run(OVERDUE, [ageMs, limit])).map((row) => row.id);
+export async function overdueDecisions(
+  session: Session,
+  ageMs: number,
+  limit: number,
+  start: PageStart = FIRST_PAGE,
+): Promise<Page> {
+  return pageOf(await session.run(OVERDUE, [ageMs, limit, ...start]), limit);
 }
 
 /** Current attempts of messages that passed their own limit more than `ageMs` ago and did not end. */
-export async function overdueLimits(session: Session, ageMs: number, limit: number): Promise<string[]> {
-  return (await session.run(PAST_LIMIT, [ageMs, limit])).map((row) => row.id);
+export async function overdueLimits(
+  session: Session,
+  ageMs: number,
+  limit: number,
+  start: PageStart = FIRST_PAGE,
+): Promise<Page> {
+  return pageOf(await session.run(PAST_LIMIT, [ageMs, limit, ...start]), limit);
+}
+
+function pageOf(rows: readonly { since: string; key: string; attempt_id: string }[], limit: number): Page {
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  return {
+    attemptIds: rows.map((row) => row.attempt_id),
+    next: last === undefined ? undefined : [last.since, last.key],
+  };
 }
 
 const CLAIM = statement<{ attempt_id: string; message_id: string; start_count: number }>(
@@ -97,16 +124,18 @@ const REBUILD = statement<{ message_id: string }>(
    SELECT id AS message_id FROM page ORDER BY id`,
 );
 
-const OVERDUE = statement<{ id: string }>(
+const OVERDUE = statement<{ since: string; key: string; attempt_id: string }>(
   "due_attempts.overdue",
-  `SELECT id FROM attempts
+  `SELECT due_at::text AS since, id AS key, id AS attempt_id FROM attempts
     WHERE decided_at IS NULL AND due_at < statement_timestamp() - $1 * interval '1 millisecond'
-    ORDER BY due_at LIMIT $2`,
+      AND (due_at, id) > ($3::timestamptz, $4)
+    ORDER BY due_at, id LIMIT $2`,
 );
 
-const PAST_LIMIT = statement<{ id: string }>(
+const PAST_LIMIT = statement<{ since: string; key: string; attempt_id: string }>(
   "due_attempts.past_limit",
-  `SELECT current_attempt_id AS id FROM messages
+  `SELECT expires_at::text AS since, id AS key, current_attempt_id AS attempt_id FROM messages
     WHERE final_at IS NULL AND expires_at < statement_timestamp() - $1 * interval '1 millisecond'
-    ORDER BY expires_at LIMIT $2`,
+      AND (expires_at, id) > ($3::timestamptz, $4)
+    ORDER BY expires_at, id LIMIT $2`,
 );

@@ -56,8 +56,9 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
 }
 
 /**
- * `no_response` says nothing about a submit that was answered meanwhile, and is not kept then. Inbound texts belong to no
- * attempt, so there is nothing to fold.
+ * Take rows are locked in order, or the gateway and the sweeper could wait for each other over the same
+ * silences; where a batch holds both, the answer counts. `no_response` says nothing about a submit that
+ * was answered meanwhile, and is not kept then. Inbound texts belong to no attempt: nothing to fold.
  */
 const STORE = statement<Record<string, never>>(
   "events.store",
@@ -66,14 +67,21 @@ const STORE = statement<Record<string, never>>(
          AS t(event_key text, kind text, supplier_id text, slot smallint, epoch bigint, attempt_id text,
               submit_id text, part smallint, write_number smallint, answer text, result_code int, msg_id text,
               stat text, number text, src_id text, raw text, copies int)),
+   locked AS MATERIALIZED (
+     SELECT k.submit_id, k.part, k.write_number, event.event_key, event.kind, event.answer
+       FROM event
+       JOIN takes k ON k.submit_id = event.submit_id AND k.part = event.part
+            AND k.write_number = event.write_number AND k.kind = 'write'
+      ORDER BY k.submit_id, k.part, k.write_number
+        FOR NO KEY UPDATE OF k),
    answered AS (
      UPDATE takes k
-        SET answer = coalesce(event.answer, 'unknown'), answered_at = clock_timestamp()
-       FROM event
-      WHERE event.submit_id IS NOT NULL AND k.submit_id = event.submit_id AND k.part = event.part
-        AND k.write_number = event.write_number AND k.kind = 'write'
-        AND (k.answer IS NULL OR (k.answer = 'unknown' AND event.kind = 'response'))
-     RETURNING event.event_key)
+        SET answer = coalesce(first.answer, 'unknown'), answered_at = clock_timestamp()
+       FROM (SELECT DISTINCT ON (submit_id, part, write_number) * FROM locked
+              ORDER BY submit_id, part, write_number, kind = 'no_response') first
+      WHERE k.submit_id = first.submit_id AND k.part = first.part AND k.write_number = first.write_number
+        AND (k.answer IS NULL OR (k.answer = 'unknown' AND first.kind = 'response'))
+     RETURNING first.event_key)
    INSERT INTO supplier_events AS e (event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
                                      result_code, msg_id, stat, number, src_id, raw, copy_count, folded_at)
    SELECT event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,

@@ -32,14 +32,8 @@ export async function foldEvents(tx: Session, limit: number): Promise<FoldedBatc
   const verdicts = applyAll(events, targets, attempts);
   await keep(tx, attempts, verdicts);
   const due = await markDue(tx, attempts);
-  await tx.run(WAKE_RECEIPTS, [
-    verdicts.flatMap((it) =>
-      it.event.kind === "response" && it.event.msg_id !== null ? [it.event.supplier_id] : [],
-    ),
-    verdicts.flatMap((it) =>
-      it.event.kind === "response" && it.event.msg_id !== null ? [it.event.msg_id] : [],
-    ),
-  ]);
+  const changed = [...attempts.values()].filter((it) => it.changed.size > 0);
+  await tx.run(WAKE_RECEIPTS, [changed.map((it) => it.row.supplier_id), changed.map((it) => it.row.number)]);
   const charged = await charge(tx, chargeable(attempts));
   const unmatched = verdicts.filter((it) => it.fate === "unmatched").length;
   return {
@@ -285,6 +279,7 @@ interface MatchRow {
 interface AttemptRow {
   id: string;
   message_id: string;
+  supplier_id: string;
   number: string;
   decided: boolean;
   outcome: string | null;
@@ -345,7 +340,7 @@ const ADOPT = statement<MatchRow>(
 
 const ATTEMPTS = statement<AttemptRow>(
   "folding.attempts",
-  `SELECT a.id, a.message_id, m.number, a.decided_at IS NOT NULL AS decided, a.outcome,
+  `SELECT a.id, a.message_id, a.supplier_id, m.number, a.decided_at IS NOT NULL AS decided, a.outcome,
           coalesce(a.receipt_mode, 'per_segment') AS receipt_mode, m.status
      FROM attempts a JOIN messages m ON m.id = a.message_id
     WHERE a.id = ANY($1::text[])`,
@@ -422,14 +417,19 @@ const MARK_MESSAGES = statement<Record<string, never>>(
       AND ((t.sent AND m.sent_at IS NULL) OR m.uncertain <> t.uncertain)`,
 );
 
-/** Receipts that came before their answer are due now; one that a mate holds is that mate's to see. */
+/**
+ * A part learned something, so every receipt that waits for that number may have become clear: the one
+ * with its Msg_Id, and one that could not be told apart before (D14). What a mate holds is its to see;
+ * the first 64 are enough, for each that folds wakes the next ones.
+ */
 const WAKE_RECEIPTS = statement<Record<string, never>>(
   "folding.wake_receipts",
   `UPDATE supplier_events SET due_at = clock_timestamp()
     WHERE id IN (
             SELECT e.id FROM supplier_events e
-              JOIN unnest($1::text[], $2::text[]) AS t(supplier_id, msg_id)
-                   ON e.supplier_id = t.supplier_id AND e.msg_id = t.msg_id
-             WHERE e.folded_at IS NULL AND e.kind = 'receipt' AND e.due_at > clock_timestamp()
+              JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::text[])) AS t(supplier_id, number)
+                   ON e.supplier_id = t.supplier_id AND e.number = t.number
+             WHERE e.folded_at IS NULL AND e.kind = 'receipt' AND e.due_at > statement_timestamp()
+             ORDER BY e.id LIMIT 64
                FOR UPDATE OF e SKIP LOCKED)`,
 );

@@ -22,6 +22,11 @@ export async function publicationMode(session: Session): Promise<PublicationMode
   return row?.mode ?? "live";
 }
 
+/** What the flags say counts until an operator stored a mode for the first time (H). */
+export async function startPublication(session: Session, mode: PublicationMode): Promise<void> {
+  await session.run(START_MODE, [mode]);
+}
+
 /**
  * Claims the commands of these attempts that are not published yet. A re-run of an attempt's own
  * publish takes its row over at once, also while an earlier claim's lease runs (C4).
@@ -68,6 +73,26 @@ export async function markUnpublished(
     submitIds,
     error,
     ...(error === "stream_refused" ? [MAX_PUBLISH_TRIES] : []),
+  ]);
+}
+
+/** Pending commands of these attempts that did not go to the shadow stream yet (C5). */
+export async function notShadowed(
+  session: Session,
+  attemptIds: readonly string[],
+): Promise<ClaimedCommand[]> {
+  return (await session.run(NOT_SHADOWED, [attemptIds])).map(toCommand);
+}
+
+/** Keeps where a row went in shadow and a hash of what it held; the row itself stays pending. */
+export async function markShadowed(
+  session: Session,
+  shadowed: readonly { submitId: string; entryId: string; payload: string }[],
+): Promise<void> {
+  await session.run(MARK_SHADOWED, [
+    shadowed.map((it) => it.submitId),
+    shadowed.map((it) => it.entryId),
+    shadowed.map((it) => it.payload),
   ]);
 }
 
@@ -132,6 +157,13 @@ interface CommandRow {
 
 const MODE = statement<{ mode: PublicationMode }>("outbox.mode", `SELECT mode FROM publication`);
 
+const START_MODE = statement<Record<string, never>>(
+  "outbox.start_mode",
+  `INSERT INTO publication (mode) VALUES ($1)
+   ON CONFLICT (singleton) DO UPDATE SET mode = excluded.mode
+    WHERE publication.changed_by IS NULL AND publication.mode <> excluded.mode`,
+);
+
 const CLAIM_OWN = statement<CommandRow>(
   "outbox.claim_own",
   `UPDATE submit_outbox
@@ -184,6 +216,22 @@ const UNANSWERED = statement<Record<string, never>>(
           next_attempt_at = clock_timestamp() + interval '1 second',
           lease_owner = NULL, lease_expires_at = NULL, last_error = $3, updated_at = clock_timestamp()
     WHERE submit_id = ANY($2::text[]) AND status = 'publishing' AND lease_owner = $1`,
+);
+
+const NOT_SHADOWED = statement<CommandRow>(
+  "outbox.not_shadowed",
+  `SELECT submit_id, attempt_id, channel_id, payload, schema_version FROM submit_outbox
+    WHERE submit_id IN (SELECT submit_id FROM attempts WHERE id = ANY($1::text[]))
+      AND status = 'pending' AND shadow_entry_id IS NULL`,
+);
+
+const MARK_SHADOWED = statement<Record<string, never>>(
+  "outbox.mark_shadowed",
+  `UPDATE submit_outbox o
+      SET shadow_entry_id = t.entry_id, shadow_payload_hash = sha256(convert_to(t.payload, 'UTF8')),
+          updated_at = clock_timestamp()
+     FROM unnest($1::text[], $2::text[], $3::text[]) AS t(submit_id, entry_id, payload)
+    WHERE o.submit_id = t.submit_id AND o.status = 'pending'`,
 );
 
 const DEAD = statement<Record<string, never>>(

@@ -1,9 +1,19 @@
 /** The first step: today's rules are checked and the price is held, each once a message (A3–A5). */
 import { messageIdOf } from "../domain/ids.ts";
-import { type IntakeFacts, refusalOf } from "../domain/intake.ts";
+import { type IntakeFacts, type Refusal, refusalOf } from "../domain/intake.ts";
 import { isFinal, type MessageStatus } from "../domain/message.ts";
 import type { ReserveAnswer } from "../domain/steps.ts";
+import { matchesOne } from "../domain/template.ts";
 import { type Session, statement } from "./client.ts";
+import {
+  BLACKLISTED,
+  countTowardsLimits,
+  LIMITED,
+  lockLimits,
+  OPERATOR,
+  overLimits,
+  readTemplates,
+} from "./intake-rules.ts";
 import { reserve } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 import { endMessages, type Ending } from "./settlement.ts";
@@ -16,6 +26,10 @@ export async function reserveForAttempts(
   await lockAttemptsAndMessages(tx, attemptIds);
   const rows = await tx.run(FACTS, [attemptIds.map(messageIdOf)]);
   const byMessage = new Map(rows.map((row) => [row.id, row]));
+  const templates = await readTemplates(
+    tx,
+    rows.flatMap((row) => (row.text_to_match === null ? [] : [row.application_id])),
+  );
   const answers = new Map<string, ReserveAnswer>();
   const endings: Ending[] = [];
   const passing: Row[] = [];
@@ -27,20 +41,18 @@ export async function reserveForAttempts(
     else if (row.reserved) answers.set(attemptId, { kind: "reserved" });
     else if (row.past_limit) endings.push(ending(row, "expired", "time_limit_passed"));
     else {
-      const refusal = refusalOf(intakeFacts(row));
+      const refusal = refusalOf(intakeFacts(row, templates.get(row.application_id) ?? []));
       if (refusal === null) passing.push(row);
       else endings.push(ending(row, "refused", refusal));
     }
   }
   await keepWhatWasFound(tx, passing);
   // Endings move money only where some is held, and none is: the account lock still comes last.
-  const poor = await reserve(
-    tx,
-    passing.map((row) => ({ messageId: row.id, accountId: row.account_id, units: row.price_units })),
-  );
+  const refused = await holdWithinLimits(tx, passing);
   for (const row of passing) {
-    if (poor.has(row.id)) endings.push(ending(row, "refused", "insufficient_balance"));
-    else answers.set(row.current_attempt_id, { kind: "reserved" });
+    const refusal = refused.get(row.id);
+    if (refusal === undefined) answers.set(row.current_attempt_id, { kind: "reserved" });
+    else endings.push(ending(row, "refused", refusal));
   }
   await endMessages(tx, endings);
   for (const it of endings) answers.set(it.attemptId, { kind: "ended", status: it.status });
@@ -54,12 +66,43 @@ const ending = (row: Row, status: Ending["status"], reason: string): Ending => (
   reason,
 });
 
-const intakeFacts = (row: Row): IntakeFacts => ({
+const intakeFacts = (row: Row, templates: readonly string[]): IntakeFacts => ({
   applicationActive: row.application_active,
   enterpriseActive: row.enterprise_active,
   signatureStatus: row.signature_status,
+  templateMatched: row.text_to_match === null || matchesOne(row.text_to_match, templates),
+  blacklisted: row.blacklisted,
   operator: row.operator,
 });
+
+/**
+ * Holds the price of those that the limits let pass, and counts them. A message that cannot be paid
+ * counts towards no limit: whoever was kept out by it alone is looked at again. Those that passed before
+ * pass again, and what they hold is not held twice.
+ */
+async function holdWithinLimits(tx: Session, rows: readonly Row[]): Promise<Map<string, Refusal>> {
+  const messages = rows.map((row) => ({ ...row, applicationId: row.application_id }));
+  const limited = messages.filter((it) => it.limited);
+  const limits = await lockLimits(tx, limited);
+  const refused = new Map<string, Refusal>();
+  for (;;) {
+    const payable = messages.filter((it) => !refused.has(it.id));
+    const over = overLimits(payable, limits);
+    const within = payable.filter((it) => !over.has(it.id));
+    const poor = await reserve(
+      tx,
+      within.map((it) => ({ messageId: it.id, accountId: it.account_id, units: it.price_units })),
+    );
+    for (const id of poor) refused.set(id, "insufficient_balance");
+    if (poor.size > 0 && over.size > 0) continue;
+    await countTowardsLimits(
+      tx,
+      within.filter((it) => !poor.has(it.id)),
+      limits,
+    );
+    return new Map([...refused, ...over]);
+  }
+}
 
 async function keepWhatWasFound(tx: Session, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return;
@@ -72,7 +115,9 @@ async function keepWhatWasFound(tx: Session, rows: readonly Row[]): Promise<void
 
 interface Row {
   id: string;
+  application_id: string;
   account_id: string;
+  number: string;
   price_units: bigint;
   status: MessageStatus;
   current_attempt_id: string;
@@ -83,19 +128,24 @@ interface Row {
   operator: string | null;
   signature_id: string | null;
   signature_status: IntakeFacts["signatureStatus"];
+  /** Null where the application demands no template. */
+  text_to_match: string | null;
+  blacklisted: boolean;
+  limited: boolean;
 }
 
 /** A text with a signature of its own is sent under that one, any other under the default (§1). */
 const FACTS = statement<Row>(
   "reservation.facts",
-  `SELECT m.id, m.account_id, m.price_units, m.status, m.current_attempt_id,
+  `SELECT m.id, m.application_id, m.account_id, m.number, m.price_units, m.status, m.current_attempt_id,
           m.expires_at <= clock_timestamp() AS past_limit,
           EXISTS (SELECT 1 FROM ledger_transfers t WHERE t.key = 'reserve:' || m.id) AS reserved,
           p.active AS application_active, e.active AS enterprise_active,
-          (SELECT n.operator FROM number_prefixes n
-            WHERE n.prefix IN (left(m.number, 3), left(m.number, 4), left(m.number, 7))
-            ORDER BY length(n.prefix) DESC LIMIT 1) AS operator,
-          s.id AS signature_id, s.status AS signature_status
+          ${OPERATOR} AS operator,
+          s.id AS signature_id, s.status AS signature_status,
+          CASE WHEN p.template_required THEN m.text END AS text_to_match,
+          ${BLACKLISTED} AS blacklisted,
+          ${LIMITED} AS limited
      FROM messages m
      JOIN applications p ON p.id = m.application_id
      JOIN enterprises e ON e.id = p.enterprise_id

@@ -54,14 +54,36 @@ export async function resolveReview(
   await lockAttemptsAndMessages(tx, [attemptId]);
   const [row] = await tx.run(READ, [attemptId, messageIdOf(attemptId)]);
   const answer = await effectOf(tx, row, attemptId, resolution.action);
-  await tx.run(AUDIT, [
-    resolution.by ?? "signal",
-    `resolve ${resolution.action}`,
-    attemptId,
-    resolution.note ?? null,
-    answer.effect,
-  ]);
+  await noteEffect(tx, attemptId, resolution, answer.effect);
   return answer;
+}
+
+/** Every word leaves its row, whatever it came to. Answers the effect. */
+export async function noteEffect(
+  session: Session,
+  attemptId: string,
+  resolution: Resolution,
+  effect: string,
+): Promise<string> {
+  const { action, by = "signal", note = null } = resolution;
+  await session.run(AUDIT, [by, `resolve ${action}`, attemptId, note, effect]);
+  return effect;
+}
+
+/** Id of the last audit row about an attempt, or 0. */
+export async function newestAudit(session: Session, attemptId: string): Promise<bigint> {
+  const [row] = await session.run(NEWEST_AUDIT, [attemptId]);
+  return row?.id ?? 0n;
+}
+
+/** What was written down about an attempt after a row; undefined while there is nothing. */
+export async function effectSince(
+  session: Session,
+  attemptId: string,
+  after: bigint,
+): Promise<string | undefined> {
+  const [row] = await session.run(EFFECT_SINCE, [attemptId, after]);
+  return row?.effect;
 }
 
 const none = (why: string): ResolveAnswer => ({ effect: `none: ${why}`, next: "go_on" });
@@ -214,6 +236,16 @@ const WITHDRAW_ALL = statement<{ in_flight: boolean }>(
      ON CONFLICT DO NOTHING
      RETURNING part)
    SELECT NOT EXISTS (SELECT 1 FROM withdrawn w WHERE w.part = part.part) AS in_flight FROM part`,
+);
+
+const NEWEST_AUDIT = statement<{ id: bigint }>(
+  "reviews.newest_audit",
+  `SELECT id FROM audit_log WHERE subject = $1 ORDER BY id DESC LIMIT 1`,
+);
+
+const EFFECT_SINCE = statement<{ effect: string }>(
+  "reviews.effect_since",
+  `SELECT effect FROM audit_log WHERE subject = $1 AND id > $2 ORDER BY id LIMIT 1`,
 );
 
 const AUDIT = statement<Record<string, never>>(

@@ -11,6 +11,7 @@ import { decide, type Decision } from "../domain/retry.ts";
 import type { SettleAnswer } from "../domain/steps.ts";
 import { notificationBody } from "../domain/webhook.ts";
 import { type Session, statement } from "./client.ts";
+import { BLACKLISTED } from "./intake-rules.ts";
 import { charge, giveBack, lockHolders } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 
@@ -224,7 +225,7 @@ interface Locked {
   review_reason: string | null;
 }
 
-/** Read after both locks. Retry re-checks today's rules: application, enterprise, group, filing (D6). */
+/** Read after both locks. Retry re-checks today's rules: application, enterprise, recipient, group, filing (D6). */
 const LOCKED = statement<Locked>(
   "settlement.locked",
   `SELECT a.id AS attempt_id, a.message_id, a.number, coalesce(a.receipt_mode, 'per_segment') AS receipt_mode,
@@ -233,7 +234,7 @@ const LOCKED = statement<Locked>(
           (extract(epoch FROM m.expires_at - clock_timestamp()) * 1000)::float8 AS limit_in_ms,
           clock_timestamp() < m.created_at + make_interval(secs => g.retry_window_seconds) AS within_retry_window,
           g.max_attempts,
-          p.active AND e.active AS may_still_send,
+          p.active AND e.active AND NOT ${BLACKLISTED} AS may_still_send,
           EXISTS (SELECT 1 FROM channel_group_members gm
                     JOIN channels c ON c.id = gm.channel_id AND c.active
                     JOIN suppliers s ON s.id = c.supplier_id AND s.active
@@ -288,7 +289,9 @@ const END = statement<Ended>(
   "settlement.end",
   `UPDATE messages m
       SET status = t.status, reason = t.reason, final_at = clock_timestamp(),
-          uncertain = m.uncertain AND t.status = 'expired'
+          uncertain = t.status = 'expired' AND (m.uncertain OR EXISTS (
+            SELECT 1 FROM attempts a JOIN takes k ON k.submit_id = a.submit_id
+             WHERE a.id = m.current_attempt_id AND k.kind = 'write' AND k.answer IS NULL))
      FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, status, reason), applications p
     WHERE m.id = t.id AND p.id = m.application_id AND m.final_at IS NULL
    RETURNING m.id, m.application_id, m.current_attempt_id, m.number, m.status, m.reason,

@@ -6,7 +6,7 @@ export interface RetryFacts {
   maxAttempts: number;
   /** The group's window for retries, and the message's own limit, are both still open (D7). */
   withinTime: boolean;
-  /** Application and enterprise may still send today. */
+  /** Application and enterprise may still send today, and to this recipient. */
   mayStillSend: boolean;
   /** A channel of the group that fits and was not tried, connected or not. */
   anotherChannel: boolean;

@@ -65,7 +65,7 @@ describe("the choice of a channel", () => {
   });
 
   it("goes by weight among those of one priority", () => {
-    const two = [channel("light"), channel("heavy", { weight: 3 })];
+    const two = [channel("heavy", { weight: 3 }), channel("light")];
     const chosen = Array.from({ length: 100 }, (_, index) => {
       const route = plan(two, [], index / 100);
       return route.kind === "chosen" ? route.candidate.channelId : "none";

@@ -53,8 +53,8 @@ export type ResolutionAction = (typeof RESOLUTION_ACTIONS)[number];
 /** As it arrives: from the API, the command line, or Temporal's own UI, so nothing about it is certain. */
 export interface Resolution {
   action: string;
-  note?: string;
-  by?: string;
+  note?: string | undefined;
+  by?: string | undefined;
 }
 
 /** `effect` is what the audit row says too: "none, and why" where it changed nothing (D12). */

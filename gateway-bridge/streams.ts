@@ -12,6 +12,8 @@ export const ENTRY_FIELDS = { submitId: "id", version: "v", payload: "p" } as co
 
 export const commandStream = (prefix: string, channelId: string): string => `${prefix}commands:${channelId}`;
 
+const shadowStream = (prefix: string, channelId: string): string => `${prefix}shadow:${channelId}`;
+
 /** Wake-ups that shorten a wait; losing one costs a poll. */
 export type WakeName = "events";
 const wakeStream = (prefix: string, name: WakeName): string => `${prefix}wake:${name}`;
@@ -31,6 +33,8 @@ export type Added =
 export interface Streams {
   /** One pipelined XADD a command. Never throws: each command has its own answer (C2). */
   add(commands: readonly OutgoingCommand[]): Promise<Added[]>;
+  /** The same to the shadow streams, which no gateway reads (C5). */
+  addToShadow(commands: readonly OutgoingCommand[]): Promise<Added[]>;
   /** Whether the entry is still going to reach a gateway: not delivered yet, or pending (C4). */
   entryIsAlive(channelId: string, entryId: string): Promise<boolean>;
   wake(name: WakeName): void;
@@ -57,7 +61,8 @@ export function openStreams(url: string, prefix: string): Streams {
   }
 
   return {
-    add: (commands) => add(writer, prefix, commands),
+    add: (commands) => add(writer, commands, (channelId) => commandStream(prefix, channelId)),
+    addToShadow: (commands) => add(writer, commands, (channelId) => shadowStream(prefix, channelId)),
     entryIsAlive: (channelId, entryId) => entryIsAlive(writer, commandStream(prefix, channelId), entryId),
     wake(name) {
       writer.xadd(wakeStream(prefix, name), "MAXLEN", "~", 64, "*", "w", "1").catch(() => undefined);
@@ -147,11 +152,15 @@ export async function openStreamSurvey(url: string, prefix: string): Promise<Str
   };
 }
 
-async function add(redis: Redis, prefix: string, commands: readonly OutgoingCommand[]): Promise<Added[]> {
+async function add(
+  redis: Redis,
+  commands: readonly OutgoingCommand[],
+  streamOf: (channelId: string) => string,
+): Promise<Added[]> {
   const pipeline = redis.pipeline();
   for (const command of commands) {
     pipeline.xadd(
-      commandStream(prefix, command.channelId),
+      streamOf(command.channelId),
       "*",
       ENTRY_FIELDS.submitId,
       command.submitId,
@@ -196,17 +205,22 @@ async function readEntries(
   const pending = group === undefined ? [] : await redis.xpending(stream, GATEWAY_GROUP, first, last, limit);
   const idle = new Map(pending.map((it) => it as [string, string, number]).map(([id, , ms]) => [id, ms]));
   return entries.map(([entryId, flat]) => {
-    const fields = asRecord(flat);
     const idleMs = idle.get(entryId);
     const untouched = isAfter(entryId, delivered) ? "undelivered" : "acknowledged";
     return {
       entryId,
-      submitId: String(fields[ENTRY_FIELDS.submitId] ?? ""),
-      payload: String(fields[ENTRY_FIELDS.payload] ?? ""),
+      submitId: fieldOf(flat, ENTRY_FIELDS.submitId),
+      payload: fieldOf(flat, ENTRY_FIELDS.payload),
       state: idleMs === undefined ? untouched : "pending",
       idleMs: idleMs ?? 0,
     };
   });
+}
+
+/** Names and values take turns; empty where there is no such name. */
+function fieldOf(flat: readonly string[], name: string): string {
+  const at = flat.findIndex((it, index) => index % 2 === 0 && it === name);
+  return at < 0 ? "" : (flat[at + 1] ?? "");
 }
 
 function asRecord(flat: unknown[]): Record<string, unknown> {

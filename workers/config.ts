@@ -25,6 +25,12 @@ const environment = z.object({
   WAYBILL_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   WAYBILL_RUN_FILE: z.string().min(1).optional(),
   WAYBILL_WEBHOOK_ALLOW_LOOPBACK: flag.default(false),
+  /** The flags of rule H; docs/flags.md says what each does, and which go together. */
+  SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: flag.default(true),
+  SEND_SUBMIT_OUTBOX_SHADOW_ENABLED: flag.default(false),
+  SEND_ROUTE_BATCH_ENABLED: flag.default(true),
+  SEND_ROUTE_BATCH_SIZE: z.coerce.number().int().min(1).max(64).optional(),
+  SEND_CALLBACK_POOL_ENABLED: flag.default(true),
   /** The role ends when its standard input does, so that it cannot outlive its supervisor. */
   WAYBILL_TETHERED: flag.default(false),
 });
@@ -69,6 +75,10 @@ export interface Config {
   readonly runFile: string | undefined;
   readonly allowLoopbackWebhooks: boolean;
   readonly tethered: boolean;
+  /** What publication starts as; the mode that an operator stored wins (H). */
+  readonly publication: "live" | "paused" | "shadow";
+  /** Settlement has connections of its own, so that a flood of receipts leaves the others theirs (D1). */
+  readonly settlementPool: boolean;
   readonly temporal: TemporalConfig;
 }
 
@@ -76,6 +86,7 @@ export interface Config {
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const it = checked(environment, env, "environment");
   const temporal = readTemporalConfig(it.WAYBILL_TEMPORAL_CONFIG, it.WAYBILL_TASK_QUEUE);
+  const items = it.SEND_ROUTE_BATCH_ENABLED ? (it.SEND_ROUTE_BATCH_SIZE ?? temporal.coalesce.items) : 1;
   return Object.freeze({
     databaseUrl: it.DATABASE_URL,
     redisUrl: it.REDIS_URL,
@@ -89,8 +100,24 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     runFile: it.WAYBILL_RUN_FILE,
     allowLoopbackWebhooks: it.WAYBILL_WEBHOOK_ALLOW_LOOPBACK,
     tethered: it.WAYBILL_TETHERED,
-    temporal,
+    publication: startOfPublication(
+      it.SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED,
+      it.SEND_SUBMIT_OUTBOX_SHADOW_ENABLED,
+    ),
+    settlementPool: it.SEND_CALLBACK_POOL_ENABLED,
+    temporal: { ...temporal, coalesce: { ...temporal.coalesce, items } },
   });
+}
+
+/** A message has exactly one live publication path: it cannot go live and to the shadow at once (C5). */
+function startOfPublication(publish: boolean, shadow: boolean): Config["publication"] {
+  if (publish && shadow) {
+    throw new Error(
+      "SEND_SUBMIT_OUTBOX_SHADOW_ENABLED needs SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED=false: a command goes live or to the shadow, never both",
+    );
+  }
+  if (shadow) return "shadow";
+  return publish ? "live" : "paused";
 }
 
 /** The file beside package.json, unless another is named. */

@@ -30,14 +30,17 @@ export async function runRole(
   const metrics = createMetrics();
   let quit: () => void = () => undefined;
   const quitting = new Promise<"quit">((resolve) => (quit = () => resolve("quit")));
+  // Before anything is put together: who is told to stop meanwhile must stop afterwards.
+  const asked = askedToStop(config.tethered);
 
   const parts = await assemble({ config, log, metrics, quit: () => quit() });
   const health = createHealthServer({ host: config.host, port: config.metricsPort }, metrics.registry, parts);
-  await health.start();
   for (const service of parts.services) await service.start();
+  // Last: whoever finds it ready may send work at once.
+  await health.start();
   log.info({ metricsPort: health.port(), pid: process.pid }, "role started");
 
-  const why = await Promise.race([askedToStop(config.tethered), quitting]);
+  const why = await Promise.race([asked, quitting]);
   log.info({ why }, "role stops");
   setTimeout(() => process.exit(QUIT), STOP_DEADLINE_MS).unref();
   for (const service of [...parts.services].reverse()) {

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { publishClaimed } from "../activities/publish.ts";
 import type { Database } from "../db/client.ts";
 import { readDeploymentFact, writeDeploymentFact } from "../db/deployment-facts.ts";
-import { overdueDecisions, overdueLimits, rebuildPage, startAgain } from "../db/due-attempts.ts";
+import { overdueDecisions, overdueLimits, type Page, rebuildPage, startAgain } from "../db/due-attempts.ts";
 import { storeEvents } from "../db/events.ts";
 import {
   claimLeftBehind,
@@ -66,12 +66,12 @@ export function createSweeper(deps: Deps, config: TemporalConfig["sweeper"]): Lo
     sweep("lost_from_stream", (batch) => publishLost(deps, batch)),
     sweep("unanswered", (batch) => callUnknown(deps, batch)),
     sweep("decided_elsewhere", (batch) => tellUntold(deps, batch)),
-    sweep("untold", async (batch) =>
-      tellAll(deps, await overdueDecisions(deps.database, UNTOLD_AFTER_MS, batch)),
+    sweep("untold", (batch) =>
+      tellPages(deps, (start) => overdueDecisions(deps.database, UNTOLD_AFTER_MS, batch, start)),
     ),
     sweep("unreviewed", (batch) => openReviewsFor(deps, batch)),
-    sweep("past_limit", async (batch) =>
-      tellAll(deps, await overdueLimits(deps.database, PAST_LIMIT_GRACE_MS, batch)),
+    sweep("past_limit", (batch) =>
+      tellPages(deps, (start) => overdueLimits(deps.database, PAST_LIMIT_GRACE_MS, batch, start)),
     ),
     sweep("workflow_missing", () => rebuildIfTemporalIsNew(deps)),
   ];
@@ -128,6 +128,18 @@ async function callUnknown(deps: Deps, batch: number): Promise<number> {
   );
   deps.streams.wake("events");
   return writes.length;
+}
+
+/** All pages each turn: attempts that give no answer cannot hide those behind them. */
+async function tellPages(deps: Deps, read: (start: Page["next"]) => Promise<Page>): Promise<number> {
+  let told = 0;
+  let start: Page["next"];
+  do {
+    const page = await read(start);
+    told += await tellAll(deps, page.attemptIds);
+    start = page.next;
+  } while (start !== undefined);
+  return told;
 }
 
 /** A workflow that is not there is started again from the facts; one that does not answer is retried. */

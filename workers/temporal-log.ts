@@ -25,6 +25,8 @@ export function logTemporalTo(log: Log): void {
       warn,
       error,
     },
+    // The role stops its services itself, in order.
+    shutdownSignals: [],
     telemetryOptions: { logging: { filter: "WARN", forward: {} } },
   });
 }

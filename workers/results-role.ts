@@ -1,0 +1,21 @@
+/** The role `results`: stored events are folded, and workflows told. */
+import { openStreams } from "../gateway-bridge/streams.ts";
+import { createResults } from "./results.ts";
+import { answers, closing, closingStreams, closingTemporal, openPool } from "./role-parts.ts";
+import type { RoleFrame, RoleParts } from "./role.ts";
+import { createTells } from "./tells.ts";
+import { connectTemporal } from "./temporal.ts";
+
+export async function assemble(frame: RoleFrame): Promise<RoleParts> {
+  const { config, log, metrics } = frame;
+  const database = await openPool(frame, "results");
+  const streams = openStreams(config.redisUrl, config.keyPrefix);
+  const temporal = await connectTemporal(config, log);
+  const tells = createTells({ temporal, metrics, log }, config.temporal.results);
+  const folding = createResults({ database, streams, tells, metrics, log }, config.temporal.results);
+  return {
+    services: [closing(database), closingStreams(streams), closingTemporal(temporal), tells, folding],
+    loops: [folding],
+    ready: () => answers(database),
+  };
+}
