@@ -1,0 +1,28 @@
+/** `waybill migrate`: brings the database to the newest schema. */
+import type { Command } from "commander";
+import { createDatabase, migrateDatabase } from "../../db/migrate.ts";
+import { errorName } from "../../workers/service.ts";
+import { withoutPassword } from "../readiness.ts";
+import { Trouble } from "../trouble.ts";
+import { type Place, answer, runningCopy } from "./place.ts";
+
+export function addMigrate(program: Command, place: Place): void {
+  program
+    .command("migrate")
+    .description("bring the database of DATABASE_URL, or of the running copy, to the newest schema")
+    .option("--json", "print one JSON document")
+    .action(async ({ json }: { json?: boolean }) => {
+      const url = process.env["DATABASE_URL"] ?? runningCopy(place).databaseUrl;
+      const migrations = await migrated(url);
+      answer(json, { migrations }, [`${migrations} migrations applied.`]);
+    });
+}
+
+async function migrated(url: string): Promise<number> {
+  try {
+    await createDatabase(url);
+  } catch (error) {
+    throw new Trouble(`The database at ${withoutPassword(url)} cannot be used (${errorName(error)}).`);
+  }
+  return await migrateDatabase(url);
+}

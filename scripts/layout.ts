@@ -1,0 +1,104 @@
+/** Which address, port and key everything of a copy has, decided before anything runs. */
+import { CONNECTIONS, type DemoSeed, type DemoSupplier } from "../db/seed.ts";
+import type { SupplierOptions } from "../gateway-bridge/simulator-supplier.ts";
+import { supplierProfile } from "../gateway-bridge/supplier.ts";
+import type { Copy } from "./copy.ts";
+import { ROLES, type Role } from "./roles.ts";
+import type { RunFile } from "./run-file.ts";
+import { type Secrets, secretsOf } from "./secrets.ts";
+import { temporalEnvironment } from "./start-servers.ts";
+
+const HOST = "127.0.0.1";
+
+/** Usual ports (interfaces §7); where there are several, the ones behind it follow. */
+const USUAL = { api: 7080, cmpp: 7890, log: 7990, metrics: 9100 } as const;
+
+/** The demo's suppliers, the preferred one first. */
+const SUPPLIERS = [
+  { id: "sup_demo_1", name: "supplier-1", version: "3.0", spId: "900001" },
+  { id: "sup_demo_2", name: "supplier-2", version: "3.0", spId: "900002" },
+  { id: "sup_demo_3", name: "supplier-3", version: "2.0", spId: "900003" },
+] as const;
+
+export interface Layout {
+  run: RunFile;
+  seed: DemoSeed;
+  simulated: SupplierOptions[];
+  apiPort: number;
+  metricsPorts: Record<Role, number>;
+  /** What Temporal's clients read from their environment. */
+  temporal: Record<string, string>;
+}
+
+export async function layOut({ home, servers, choosePort }: Copy): Promise<Layout> {
+  const secrets = secretsOf(home);
+  const apiPort = await choosePort("the API", USUAL.api);
+  const metricsPorts = {} as Record<Role, number>;
+  for (const [index, role] of ROLES.entries()) {
+    metricsPorts[role] = await choosePort(`metrics of ${role}`, USUAL.metrics + index);
+  }
+  const cmppPorts: number[] = [];
+  const logPorts: number[] = [];
+  for (const [index, { name }] of SUPPLIERS.entries()) {
+    cmppPorts.push(await choosePort(name, USUAL.cmpp + index));
+    logPorts.push(await choosePort(`the witness log of ${name}`, USUAL.log + index));
+  }
+  const suppliers = demoSuppliers(secrets, cmppPorts);
+  const simulated = suppliers.map((supplier, index) => simulatedSupplier(supplier, logPorts[index] ?? 0));
+  return {
+    run: runFileOf(apiPort, metricsPorts, simulated, servers, secrets),
+    seed: { ...secrets, suppliers },
+    simulated,
+    apiPort,
+    metricsPorts,
+    temporal: temporalEnvironment(servers),
+  };
+}
+
+/** The demo's suppliers as the seed wants them, each on its port. */
+export const demoSuppliers = (secrets: Secrets, cmppPorts: readonly number[]): DemoSupplier[] =>
+  SUPPLIERS.map((supplier, index) => ({
+    ...supplier,
+    host: HOST,
+    port: cmppPorts[index] ?? 0,
+    secret: secrets.suppliers[index] ?? "",
+  }));
+
+/** A simulated supplier allows exactly what the gateway's profile of it keeps to. */
+function simulatedSupplier(supplier: DemoSupplier, logPort: number): SupplierOptions {
+  const { name, version, host, port, spId, secret } = supplier;
+  const { window, ratePerSecond: rate } = supplierProfile.parse({ host, port, version, spId });
+  return { name, version, cmppPort: port, logPort, spId, secret, window, rate, connections: CONNECTIONS };
+}
+
+function runFileOf(
+  apiPort: number,
+  metricsPorts: Record<Role, number>,
+  simulated: readonly SupplierOptions[],
+  servers: Copy["servers"],
+  { apiKey, opsToken, viewerToken, webhookSecret }: Secrets,
+): RunFile {
+  const api = `http://${HOST}:${apiPort}`;
+  return {
+    api,
+    console: `${api}/console`,
+    temporalUi: servers.temporalUi ?? null,
+    temporalAddress: servers.temporalAddress,
+    databaseUrl: servers.databaseUrl,
+    redisUrl: servers.redisUrl,
+    metrics: Object.fromEntries(
+      Object.entries(metricsPorts).map(([role, port]) => [role, `http://${HOST}:${port}/metrics`]),
+    ),
+    suppliers: simulated.map(({ name, version, cmppPort, logPort }) => ({
+      name,
+      version,
+      cmppPort,
+      logUrl: `http://${HOST}:${logPort}`,
+    })),
+    apiKey,
+    opsToken,
+    viewerToken,
+    webhookSecret,
+    pids: {},
+  };
+}

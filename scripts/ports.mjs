@@ -1,0 +1,48 @@
+/** Loopback ports: the usual one where it is free, else one that the system gives. */
+import { createServer } from "node:net";
+
+export const LOOPBACK = "127.0.0.1";
+
+/** The servers' usual ports (interfaces §7). */
+export const DEFAULT_PORTS = { temporal: 7233, temporalUi: 8233, postgres: 7432, redis: 7379 };
+
+/**
+ * A chooser that never gives one port twice.
+ *
+ * @param {(what: string, usual: number, got: number) => void} onMoved told of each port that was taken
+ */
+export function choosePorts(onMoved) {
+  const given = new Set();
+  return async function choose(what, usual) {
+    if (usual !== 0 && !given.has(usual) && (await isFree(usual))) {
+      given.add(usual);
+      return usual;
+    }
+    const port = await anyFree(given);
+    given.add(port);
+    if (usual !== 0) onMoved(what, usual, port);
+    return port;
+  };
+}
+
+async function anyFree(given) {
+  for (;;) {
+    const port = await listenOnce(0);
+    if (port !== undefined && !given.has(port)) return port;
+  }
+}
+
+const isFree = async (port) => (await listenOnce(port)) !== undefined;
+
+function listenOnce(port) {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", (error) =>
+      ["EADDRINUSE", "EACCES"].includes(error.code) ? resolve(undefined) : reject(error),
+    );
+    probe.listen(port, LOOPBACK, () => {
+      const { port: got } = probe.address();
+      probe.close(() => resolve(got));
+    });
+  });
+}
