@@ -1,10 +1,6 @@
 /** The operators' HTTP API as the command line uses it, with the token that run.json holds. */
-import { errorName } from "../../workers/service.ts";
+import { call } from "../http-call.ts";
 import type { RunFile } from "../run-file.ts";
-import { Trouble } from "../trouble.ts";
-
-/** A reconcile walks every stream and looks twice. */
-const CALL_TIMEOUT_MS = 60_000;
 
 export const askOps = <Answer>(run: RunFile, method: string, path: string, body?: object): Promise<Answer> =>
   call(`${run.api}/ops/v1/${path}`, run.opsToken, method, body);
@@ -12,40 +8,3 @@ export const askOps = <Answer>(run: RunFile, method: string, path: string, body?
 /** What the application of run.json may ask: its own webhooks. */
 export const askAsCustomer = <Answer>(run: RunFile, method: string, path: string): Promise<Answer> =>
   call(`${run.api}/v1/${path}`, run.apiKey, method);
-
-/** Throws a `Trouble` that says what the API said no to, or that it does not answer. */
-async function call<Answer>(url: string, token: string, method: string, body?: object): Promise<Answer> {
-  const answer = await ask(url, {
-    method,
-    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-    signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const content: unknown = await answer.json();
-  if (!answer.ok) throw new Trouble(refusal(answer.status, content));
-  return content as Answer;
-}
-
-async function ask(url: string, request: RequestInit): Promise<Response> {
-  try {
-    return await fetch(url, request);
-  } catch (error) {
-    const cause = error instanceof TypeError ? error.cause : error;
-    throw new Trouble(
-      `The API at ${new URL(url).origin} does not answer (${errorName(cause)}): is Waybill running?`,
-    );
-  }
-}
-
-interface Problem {
-  title?: string;
-  code?: string;
-  errors?: { path: string; message: string }[];
-}
-
-function refusal(status: number, content: unknown): string {
-  const { title = "refused", code = "unknown", errors = [] } = content as Problem;
-  return [`${status} ${code}: ${title}`, ...errors.map((each) => `  ${each.path}: ${each.message}`)].join(
-    "\n",
-  );
-}
