@@ -1,11 +1,14 @@
 /** The command line: one file a command under commands/. */
 import { Command, CommanderError } from "commander";
 import { addAlerts } from "./commands/alerts.ts";
+import { addApply } from "./commands/apply.ts";
 import { addBooks } from "./commands/books.ts";
 import { addChannels } from "./commands/channels.ts";
+import { addExport } from "./commands/export.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPublication } from "./commands/publication.ts";
 import { addReconcile } from "./commands/reconcile.ts";
+import { addResolve } from "./commands/resolve.ts";
 import { addReviews } from "./commands/reviews.ts";
 import { addSeed } from "./commands/seed.ts";
 import { addSend } from "./commands/send.ts";
@@ -21,12 +24,15 @@ const COMMANDS = [
   addSend,
   addShow,
   addReviews,
+  addResolve,
   addChannels,
   addPublication,
   addWebhooks,
   addAlerts,
   addReconcile,
   addBooks,
+  addApply,
+  addExport,
   addMigrate,
   addSeed,
 ];
