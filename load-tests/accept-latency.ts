@@ -68,6 +68,8 @@ async function drained(): Promise<{ statuses: Record<string, number>; drainMs: n
       else statuses[status] = (statuses[status] ?? 0) + 1;
     }
     open = next;
+    // Asking is work too, and what is measured should not be the asking.
+    if (open.length > 0) await until(performance.now() + 500);
   }
   return { statuses, drainMs: Math.round(performance.now() - from), unfinished: open.length };
 }

@@ -531,6 +531,8 @@ describe("the overview", () => {
     await api.sql(
       "UPDATE inbox SET due_at = now() - interval '90 s' WHERE attempt_id = (SELECT min(attempt_id) FROM inbox)",
     );
+    // Those that nobody could match wait for their next look, which may come any moment.
+    await api.sql("UPDATE supplier_events SET due_at = now() + interval '1 hour' WHERE folded_at IS NULL");
     const dead = await queuedAttempt(api.database);
     await markDead(api.database, submitIdOf(dead), "malformed_payload");
     const { body } = await get("overview");
