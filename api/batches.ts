@@ -22,8 +22,8 @@ export function submitBatch(session: Session, rate: SubmissionRate, mayCall: Web
     const templates = await findTemplates(session, sender.applicationId, templateIdsIn(request.body));
     const parsed = parseBatch(request.body, templates);
     if (!parsed.ok) throw refuse(parsed);
-    const { items, contents } = parsed.value;
-    const key = idempotencyKey(request, contents);
+    const { items, contents, allowDuplicates } = parsed.value;
+    const key = idempotencyKey(request, { contents, allowDuplicates });
     rate.spend(sender, items.length - 1);
 
     // Ids in the order of the items: messages of one moment are listed by id.

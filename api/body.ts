@@ -26,7 +26,19 @@ export const jsonBody: RequestHandler[] = [
       if (bytes.length === 0 || !isUtf8(bytes)) throw new Error("empty, or not UTF-8");
     },
   }),
+  (request, _response, next) => {
+    if (isDeeperThan(request.body, DEEPEST)) throw new ProblemError("malformed_json");
+    next();
+  },
 ];
+
+/** The parameters of a template in a batch are four deep. What walks through a body later may recurse. */
+const DEEPEST = 16;
+
+const isDeeperThan = (value: unknown, levels: number): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1)));
 
 /** As jsonBody where there is a body; where there is none, `request.body` stays undefined. */
 export const optionalJsonBody: RequestHandler[] = jsonBody.map(

@@ -49,10 +49,11 @@ export const onlyMethods =
 /** Express knows an error handler by its four parameters. */
 export const problemEdge =
   (log: Log): ErrorRequestHandler =>
-  (error: unknown, request, response, next) => {
-    if (response.headersSent) return next(error);
-    const known = asProblem(error);
+  (thrown: unknown, request, response, next) => {
+    if (response.headersSent) return next(thrown);
+    const known = asProblem(thrown);
     if (known !== undefined) return send(response, known.code, known.errors, known.headers);
+    const error = saidByDatabase(thrown);
     const instance = `urn:uuid:${randomUUID()}`;
     const code = isOutage(error) ? "temporarily_unavailable" : "internal_error";
     log.error({ method: request.method, code, instance, error: errorName(error) }, "request failed");
@@ -94,6 +95,10 @@ function asProblem(error: unknown): ProblemError | undefined {
   const theirs = typeof status === "number" && status >= 400 && status < 500;
   return theirs ? new ProblemError("malformed_request") : undefined;
 }
+
+/** The query builder wraps what PostgreSQL said, and quotes the values in a message of its own. */
+const saidByDatabase = (error: unknown): unknown =>
+  error instanceof Error && error.cause instanceof Error ? error.cause : error;
 
 /** Connection refused or lost, server starting or stopping, too many connections, a lock or time limit. */
 const OUTAGE_STATES = /^(?:08|53|57)|^55P03$/;

@@ -44,7 +44,7 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
     part: event.part,
     write_number: event.writeNumber,
     answer: event.answer,
-    result_code: event.resultCode,
+    result_code: event.resultCode && Math.min(event.resultCode, LARGEST_CODE),
     msg_id: event.msgId,
     stat: event.stat,
     number: event.number,
@@ -54,6 +54,9 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
   }));
   await session.run(STORE, [JSON.stringify(records)]);
 }
+
+/** Four bytes on the wire, 31 bits in the column; the key and `raw` have what was really said. */
+const LARGEST_CODE = 0x7fff_ffff;
 
 /**
  * Take rows are locked in order, or the gateway and the sweeper could wait for each other over the same

@@ -40,6 +40,8 @@ export interface ClaimRequest {
   /** Calls at a time to a host of which `loads` says nothing. */
   allowedAtFirst: number;
   loads: readonly HostLoad[];
+  /** Applications that get no further call now. */
+  crowded: readonly string[];
 }
 
 /**
@@ -70,7 +72,8 @@ const CLAIM = statement<ClaimedNotification>(
        LEFT JOIN webhook_hosts failing USING (application_id, host)
        LEFT JOIN unnest($5::text[], $6::text[], $7::int[], $8::int[])
               AS load (application_id, host, in_flight, allowed) USING (application_id, host)
-      WHERE failing.paused_until IS NULL OR failing.paused_until <= now()
+      WHERE (failing.paused_until IS NULL OR failing.paused_until <= now())
+        AND application_id <> ALL ($9::text[])
       ORDER BY coalesce(load.in_flight, 0), random()
    ), due AS MATERIALIZED (
      SELECT head.id, head.lease_owner
@@ -105,6 +108,7 @@ export function claimNotifications(on: Session, wanted: ClaimRequest): Promise<C
     wanted.loads.map((load) => load.host),
     wanted.loads.map((load) => load.inFlight),
     wanted.loads.map((load) => load.allowed),
+    wanted.crowded,
   ]);
 }
 

@@ -172,6 +172,30 @@ describe("Idempotency-Key (A1)", () => {
       "idempotency_key_reused",
     );
   });
+
+  it("tells a batch that allows duplicates from the same one that does not", async () => {
+    const batch = (more: object): Promise<Answer> =>
+      post(
+        "/v1/batches",
+        { to: ["13800000000", "13800000000"], text: "hi", ...more },
+        { headers: { "idempotency-key": "duplicates" } },
+      );
+    const first = await batch({});
+    expect((await batch({ allowDuplicates: false })).text).toBe(first.text);
+    expect(await batch({ allowDuplicates: true })).toMatchObject({
+      status: 422,
+      body: { code: "idempotency_key_reused" },
+    });
+  });
+
+  it("is not led into the depth of a body, whichever item holds it", async () => {
+    const deep = `${"[".repeat(5_000)}${"]".repeat(5_000)}`;
+    const answer = await api.call("POST", "/v1/batches", {
+      raw: `{"messages":[${deep}]}`,
+      headers: { "idempotency-key": "deep" },
+    });
+    expect(answer).toMatchObject({ status: 400, body: { code: "malformed_json" } });
+  });
 });
 
 /** Sends a request whose answer nobody reads; what comes back hangs up. */
@@ -319,6 +343,7 @@ describe("bad input gets a 4xx with a stable code and leaves no row", () => {
     "/v1/messages?to=123",
     "/v1/messages?status=lost",
     "/v1/messages?reference=%00",
+    "/v1/messages?batch=%00",
     "/v1/messages?since=yesterday",
     "/v1/messages?since=0000-01-01T00:00:00Z",
     "/v1/messages?since=2026-01-01T00:00:00%2B23:59",

@@ -122,6 +122,17 @@ describe("answers and receipts", () => {
     expect(batch).toMatchObject({ folded: 2, unmatched: 0, due: [attempt] });
   });
 
+  it("stores an answer whose code fills all four bytes, beside its mates (D2)", async () => {
+    const [odd, plain] = [await queuedAttempt(database), await queuedAttempt(database)];
+    await written(database, odd);
+    await written(database, plain);
+
+    await told(database, { ...response(odd), answer: "rejected", resultCode: 0xffff_ffff }, response(plain));
+
+    expect((await segmentsOf(database, odd))[0]).toMatchObject({ result: "rejected" });
+    expect((await segmentsOf(database, plain))[0]).toMatchObject({ result: "accepted" });
+  });
+
   it("counts copies, inside a batch and across batches, and folds them once (D2)", async () => {
     const attempt = await queuedAttempt(database);
     await written(database, attempt);

@@ -312,6 +312,20 @@ describe("an endpoint that fails pauses itself, not the others (E3)", () => {
     }
   });
 
+  it("leaves slots to others while any number of one application's hosts hang", async () => {
+    receiver.answer = (call, response) => {
+      if (call.path === "/good") response.writeHead(200).end();
+    };
+    for (let n = 0; n < 40; n++) {
+      await due(`evt_${n}`, { url: receiver.url("/hang").replace("127.0.0.1", `host${n}.example`) });
+    }
+    await startNotifier({ slots: 16, resolve: () => Promise.resolve(["127.0.0.1"]) });
+    await eventually(() => expect(receiver.calls).toHaveLength(12));
+    await due("evt_good", { application: "app_b", url: receiver.url("/good") });
+    await statusOf("evt_good", "delivered");
+    expect(receiver.calls).toHaveLength(13);
+  });
+
   it("comes to have sixteen calls with a host that takes them, and no more", async () => {
     receiver.answer = (_, response) => {
       if (receiver.calls.length <= 40) response.writeHead(200).end();
@@ -328,7 +342,8 @@ describe("an endpoint that fails pauses itself, not the others (E3)", () => {
   it("keeps within its slots over all hosts", async () => {
     receiver.answer = () => undefined;
     for (let n = 0; n < 8; n++) {
-      await due(`evt_${n}`, { url: receiver.url("/").replace("127.0.0.1", `host${n}.example`) });
+      const url = receiver.url("/").replace("127.0.0.1", `host${n}.example`);
+      await due(`evt_${n}`, { url, application: n % 2 === 0 ? "app_a" : "app_b" });
     }
     await startNotifier({ slots: 3, resolve: () => Promise.resolve(["127.0.0.1"]) });
     await eventually(() => expect(receiver.calls).toHaveLength(3));
@@ -511,6 +526,7 @@ const claimOf = (token: string, wanted: Partial<ClaimRequest> = {}): ClaimReques
   leaseMs: 60_000,
   allowedAtFirst: 2,
   loads: [],
+  crowded: [],
   ...wanted,
 });
 

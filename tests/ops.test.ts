@@ -526,6 +526,18 @@ describe("messages of every application", () => {
   });
 });
 
+describe("ids and filters that PostgreSQL cannot store", () => {
+  it.each([
+    ["PATCH", "channels/%00", { active: true }, 404],
+    ["POST", "accounts/%00/top-up", { key: "k", units: 1 }, 404],
+    ["GET", "messages?application=%00", undefined, 400],
+  ] as const)("%s %s is refused, and not a fault of ours", async (method, path, body, status) => {
+    const key = api.opsToken;
+    const answer = await api.call(method, `/ops/v1/${path}`, body === undefined ? { key } : { key, body });
+    expect(answer.status).toBe(status);
+  });
+});
+
 describe("the overview", () => {
   it("counts what waits and how long, and shows rates, suppliers and last errors", async () => {
     await api.sql(

@@ -111,10 +111,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const token = randomUUID();
     const claimed = await claimNotifications(database, {
       token,
-      limit: free,
+      // Half of what is free: whoever comes next finds a slot, whatever hangs.
+      limit: Math.ceil(free / 2),
       leaseMs,
       allowedAtFirst: PER_HOST.first,
       loads: hosts.list(),
+      crowded: hosts.crowded(free),
     });
     const leaseEnds = performance.now() + leaseMs;
     for (const one of claimed) if (one.takenOver) told("taken_over");
@@ -222,6 +224,8 @@ type HostOf = Pick<ClaimedNotification, "applicationId" | "host">;
 
 interface HostLoads {
   list(): HostLoad[];
+  /** Applications with more calls under way than slots are free: a customer can name any number of hosts. */
+  crowded(free: number): string[];
   began(of: HostOf): void;
   ended(of: HostOf, well: boolean): void;
 }
@@ -247,6 +251,13 @@ function hostLoads(remembered = 200): HostLoads {
 
   return {
     list: () => [...loads.values()],
+    crowded(free) {
+      const calls = new Map<string, number>();
+      for (const { applicationId, inFlight } of loads.values()) {
+        calls.set(applicationId, (calls.get(applicationId) ?? 0) + inFlight);
+      }
+      return [...calls].filter(([, inFlight]) => inFlight > free).map(([applicationId]) => applicationId);
+    },
     began(claim) {
       of(claim).inFlight++;
       forgetQuiet();

@@ -12,6 +12,7 @@ import {
 } from "../../db/ops.ts";
 import { messageIdOf } from "../../domain/ids.ts";
 import type { AnswerOf } from "../answers.ts";
+import { storable } from "../../domain/submission.ts";
 import { listedView, messageQuery } from "../messages.ts";
 import { numberField, pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "../paging.ts";
 import type { anomalies, messagesAnywhere, unmatched } from "./answers.ts";
@@ -20,7 +21,7 @@ type Anomaly = AnswerOf<typeof anomalies>["anomalies"][number];
 type Receipt = AnswerOf<typeof unmatched>["receipts"][number];
 
 export const messageAnywhereQuery = messageQuery.extend({
-  application: z.string().min(1).max(64).optional().describe("Only of this application"),
+  application: storable.min(1).max(64).optional().describe("Only of this application"),
 });
 
 export const findMessagesAnywhere =

@@ -3,7 +3,7 @@ import express, { type RequestHandler, type Router } from "express";
 import type { Database } from "../../db/client.ts";
 import type { Log } from "../../workers/service.ts";
 import { optionalJsonBody } from "../body.ts";
-import { onlyMethods } from "../problems.ts";
+import { onlyMethods, ProblemError } from "../problems.ts";
 import { access } from "./access.ts";
 import {
   clearOneAlert,
@@ -37,6 +37,11 @@ export function opsRouter(
   const router = express.Router();
   const known = [first, access(database)];
   const changes = [...known, ...optionalJsonBody];
+  // What no id looks like is nothing that exists; PostgreSQL could not even be asked about some of it.
+  router.param("id", (_request, _response, next, id: string) => {
+    if (!/^[\x21-\x7e]{1,64}$/.test(id)) throw new ProblemError("not_found");
+    next();
+  });
 
   const shows: Record<string, RequestHandler> = {
     "/ops/v1/overview": showOverview(database),
