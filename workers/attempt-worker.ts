@@ -28,6 +28,7 @@ export function createAttemptWorker(
         taskQueue,
         activities,
         ...workflowCode(config),
+        debugMode: config.profile === "throughput",
         maxCachedWorkflows: size.cachedWorkflows,
         maxConcurrentWorkflowTaskExecutions: size.workflowTasks,
         maxConcurrentLocalActivityExecutions: size.localActivities,

@@ -25,6 +25,8 @@ const environment = z.object({
   WAYBILL_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   WAYBILL_RUN_FILE: z.string().min(1).optional(),
   WAYBILL_WEBHOOK_ALLOW_LOOPBACK: flag.default(false),
+  /** `throughput`: see workers/throughput.ts. */
+  WAYBILL_PROFILE: z.enum(["standard", "throughput"]).default("standard"),
   /** The flags of rule H; docs/flags.md says what each does, and which go together. */
   SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: flag.default(true),
   SEND_SUBMIT_OUTBOX_SHADOW_ENABLED: flag.default(false),
@@ -75,6 +77,7 @@ export interface Config {
   readonly runFile: string | undefined;
   readonly allowLoopbackWebhooks: boolean;
   readonly tethered: boolean;
+  readonly profile: "standard" | "throughput";
   /** What publication starts as; the mode that an operator stored wins (H). */
   readonly publication: "live" | "paused" | "shadow";
   /** Settlement has connections of its own, so that a flood of receipts leaves the others theirs (D1). */
@@ -100,6 +103,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     runFile: it.WAYBILL_RUN_FILE,
     allowLoopbackWebhooks: it.WAYBILL_WEBHOOK_ALLOW_LOOPBACK,
     tethered: it.WAYBILL_TETHERED,
+    profile: it.WAYBILL_PROFILE,
     publication: startOfPublication(
       it.SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED,
       it.SEND_SUBMIT_OUTBOX_SHADOW_ENABLED,

@@ -2,11 +2,12 @@
  * `node dist/workers/main.js <role>`: one process image for the roles; pools and failure stay apart (D1).
  * Each process loads the code of its own role alone.
  */
+import { readConfig } from "./config.ts";
 import { runRole } from "./role.ts";
 
 const ROLES = {
   api: () => import("./api-role.ts"),
-  attempts: () => import("./attempts-role.ts"),
+  attempts,
   results: () => import("./results-role.ts"),
   notifier: () => import("./notifier-role.ts"),
   sweeper: () => import("./sweeper-role.ts"),
@@ -19,6 +20,12 @@ if (!isRole(role)) {
 }
 const { assemble } = await ROLES[role]();
 await runRole(role, assemble);
+
+/** What the profile changes must be changed before anything of Temporal is loaded. */
+async function attempts() {
+  if (readConfig(process.env).profile === "throughput") await import("./throughput.ts");
+  return import("./attempts-role.ts");
+}
 
 function isRole(name: string): name is keyof typeof ROLES {
   return Object.hasOwn(ROLES, name);
