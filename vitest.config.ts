@@ -28,7 +28,7 @@ export default defineConfig({
           include: ["tests/**/*.test.ts"],
           exclude: ["tests/replay.test.ts", "tests/architecture.test.ts"],
           globalSetup: ["tests/global-setup.ts"],
-          testTimeout: 60_000,
+          testTimeout: 120_000,
           hookTimeout: 60_000,
         },
       },

@@ -28,6 +28,8 @@ const RESERVED_FOR_PEOPLE = 8;
 /** No transaction may last longer than 20 s (D11). */
 const STATEMENT_TIMEOUT_MS = 10_000;
 const LOCK_TIMEOUT_MS = 5_000;
+/** The server gives up first; only a connection that swallows its answer takes so long. */
+const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 
 /** A named, prepared statement; `Row` is what a row of its answer looks like. */
@@ -69,6 +71,7 @@ export function openDatabase(url: string, pool: PoolName, size: number = POOL_BU
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 60_000,
     statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: ANSWER_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     types,
@@ -138,6 +141,7 @@ export function isAway(error: unknown): boolean {
     (typeof code === "string" && AWAY_CODES.has(code)) ||
     error.message.startsWith("Connection terminated") ||
     error.message.startsWith("timeout exceeded when trying to connect") ||
+    error.message.startsWith("Query read timeout") ||
     error.message.startsWith("Client has encountered a connection error")
   );
 }

@@ -1,4 +1,5 @@
 /** Raw supplier events: stored once under their key, before anything acts on them (D2). */
+import type { SegmentReceipt } from "../domain/message.ts";
 import type { Answer } from "../domain/supplier-codes.ts";
 import { type Session, statement } from "./client.ts";
 
@@ -17,6 +18,8 @@ export interface SupplierEvent {
   resultCode?: number;
   msgId?: string;
   stat?: string;
+  /** What `stat` means for this supplier; what it means for most where it is not said. */
+  meaning?: SegmentReceipt;
   number?: string;
   srcId?: string;
   raw?: Buffer;
@@ -47,6 +50,7 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
     result_code: event.resultCode && Math.min(event.resultCode, LARGEST_CODE),
     msg_id: event.msgId,
     stat: event.stat,
+    meaning: event.meaning,
     number: event.number,
     src_id: event.srcId,
     raw: event.raw?.toString("base64"),
@@ -69,7 +73,7 @@ const STORE = statement<Record<string, never>>(
      SELECT * FROM jsonb_to_recordset($1::jsonb)
          AS t(event_key text, kind text, supplier_id text, slot smallint, epoch bigint, attempt_id text,
               submit_id text, part smallint, write_number smallint, answer text, result_code int, msg_id text,
-              stat text, number text, src_id text, raw text, copies int)),
+              stat text, meaning text, number text, src_id text, raw text, copies int)),
    locked AS MATERIALIZED (
      SELECT k.submit_id, k.part, k.write_number, event.event_key, event.kind, event.answer
        FROM event
@@ -86,9 +90,9 @@ const STORE = statement<Record<string, never>>(
         AND (k.answer IS NULL OR (k.answer = 'unknown' AND first.kind = 'response'))
      RETURNING first.event_key)
    INSERT INTO supplier_events AS e (event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
-                                     result_code, msg_id, stat, number, src_id, raw, copy_count, folded_at)
+                                     result_code, msg_id, stat, meaning, number, src_id, raw, copy_count, folded_at)
    SELECT event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
-          result_code, msg_id, stat, number, src_id, decode(raw, 'base64'), copies,
+          result_code, msg_id, stat, meaning, number, src_id, decode(raw, 'base64'), copies,
           CASE WHEN kind = 'inbound' THEN clock_timestamp() END
      FROM event
     WHERE kind <> 'no_response' OR event_key IN (SELECT event_key FROM answered)

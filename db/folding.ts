@@ -4,7 +4,7 @@
  * an attempt for which a decision is due is marked, and whoever called tells its workflow.
  */
 import { fold, type FoldedSegment, NO_MSG_ID, type SupplierFact } from "../domain/fold.ts";
-import type { MessageStatus, ReceiptMode } from "../domain/message.ts";
+import type { MessageStatus, ReceiptMode, SegmentReceipt } from "../domain/message.ts";
 import { acceptedWhole, isUncertain, judge } from "../domain/outcome.ts";
 import { type Answer, receiptOf } from "../domain/supplier-codes.ts";
 import { type Session, statement } from "./client.ts";
@@ -166,7 +166,7 @@ function late(event: EventRow, target: Target, attempt: Attempt, segment: Folded
     attempt.segments.set(target.part, { ...segment, msgId: event.msg_id });
     attempt.changed.add(target.part);
   }
-  const receipt = event.kind === "receipt" ? receiptOf(event.stat ?? "") : undefined;
+  const receipt = event.kind === "receipt" ? meaningOf(event) : undefined;
   const says = receipt === "delivered" || receipt === "failed" ? receipt : undefined;
   const stands = attempt.row.outcome === "delivered" ? "delivered" : "failed";
   return {
@@ -176,6 +176,8 @@ function late(event: EventRow, target: Target, attempt: Attempt, segment: Folded
     anomaly: says !== undefined && says !== stands ? "late_receipt_contradicts" : undefined,
   };
 }
+
+const meaningOf = (event: EventRow): SegmentReceipt => event.meaning ?? receiptOf(event.stat ?? "");
 
 function factOf(event: EventRow): SupplierFact | undefined {
   switch (event.kind) {
@@ -192,7 +194,12 @@ function factOf(event: EventRow): SupplierFact | undefined {
     case "no_response":
       return { kind: "no_response" };
     case "receipt":
-      return { kind: "receipt", stat: event.stat ?? "", msgId: event.msg_id ?? "" };
+      return {
+        kind: "receipt",
+        stat: event.stat ?? "",
+        meaning: meaningOf(event),
+        msgId: event.msg_id ?? "",
+      };
     case "inbound":
       return undefined;
   }
@@ -267,6 +274,7 @@ interface EventRow {
   result_code: number | null;
   msg_id: string | null;
   stat: string | null;
+  meaning: SegmentReceipt | null;
   number: string | null;
 }
 
@@ -289,7 +297,7 @@ interface AttemptRow {
 
 const CLAIM = statement<EventRow>(
   "folding.claim",
-  `SELECT id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat, number
+  `SELECT id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat, meaning, number
      FROM supplier_events
     WHERE folded_at IS NULL AND due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT $1 FOR UPDATE SKIP LOCKED`,

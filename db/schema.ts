@@ -668,6 +668,8 @@ export const supplierEvents = pgTable(
     resultCode: integer("result_code"),
     msgId: text("msg_id"),
     stat: text(),
+    /** What the state of a receipt means by the supplier's own table when it came; null for answers. */
+    meaning: text(),
     number: text(),
     srcId: text("src_id"),
     raw: bytea(),
@@ -684,6 +686,7 @@ export const supplierEvents = pgTable(
   (t) => [
     check("supplier_events_kind", oneOf("kind", ["response", "no_response", "receipt", "inbound"])),
     check("supplier_events_answer", oneOf("answer", ["accepted", "rejected", "throttled", "unknown"])),
+    check("supplier_events_meaning", oneOf("meaning", ["delivered", "failed", "undecided"])),
     check("supplier_events_fate", oneOf("fate", ["applied", "late", "foreign"])),
     index("supplier_events_unfolded")
       .on(t.dueAt, t.id)

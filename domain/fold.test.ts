@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fold, type FoldedSegment, MAX_WRITES, NO_MSG_ID, type SupplierFact } from "./fold.ts";
 import { acceptedWhole, isUncertain, judge } from "./outcome.ts";
+import { receiptOf } from "./supplier-codes.ts";
 
 const untold = (part: number): FoldedSegment => ({
   part,
@@ -46,6 +47,7 @@ const unclear: SupplierFact = {
 const silence: SupplierFact = { kind: "no_response" };
 const receipt = (stat: string, msgId = "00000000000000a1"): SupplierFact => ({
   kind: "receipt",
+  meaning: receiptOf(stat),
   stat,
   msgId,
 });

@@ -4,7 +4,7 @@
  */
 import type { SegmentReceipt } from "./message.ts";
 import type { SegmentFacts } from "./outcome.ts";
-import { type Answer, receiptOf } from "./supplier-codes.ts";
+import type { Answer } from "./supplier-codes.ts";
 
 /** All of one part that events can teach. */
 export interface FoldedSegment extends SegmentFacts {
@@ -14,7 +14,7 @@ export interface FoldedSegment extends SegmentFacts {
 export type SupplierFact =
   | { kind: "response"; answer: Answer; resultCode: number; msgId: string; writeNumber: number }
   | { kind: "no_response" }
-  | { kind: "receipt"; stat: string; msgId: string };
+  | { kind: "receipt"; stat: string; meaning: SegmentReceipt; msgId: string };
 
 /** Contradictions are kept for a person; nobody wins by being first (D8). */
 export type Contradiction = "result_contradicted" | "receipt_contradicted" | "msg_id_contradicted";
@@ -80,7 +80,7 @@ function foldReceipt(segment: FoldedSegment, fact: SupplierFact & { kind: "recei
     resultCode: 0,
     msgId: segment.msgId ?? fact.msgId,
   };
-  const receipt = receiptOf(fact.stat);
+  const receipt = fact.meaning;
   const folded = outranks(receipt, fact.stat, segment) ? withReceipt(accepted, receipt, fact.stat) : accepted;
   if (segment.result === "rejected") return { segment: folded, contradiction: "result_contradicted" };
   const contradicts = decides(receipt) && decides(segment.receipt) && receipt !== segment.receipt;

@@ -63,6 +63,21 @@ describe("answers and receipts", () => {
     expect((await messageOf(database, attempt)).status).toBe("sent");
   });
 
+  it("takes a state by the supplier's own table where it has one (D4)", async () => {
+    const attempt = await queuedAttempt(database);
+    await written(database, attempt);
+    await told(database, response(attempt));
+    const receipt = {
+      ...(await receiptFor(database, attempt)),
+      stat: "OK:0000",
+      meaning: "delivered" as const,
+    };
+
+    const batch = await told(database, receipt);
+
+    expect(batch.due).toEqual([attempt]);
+  });
+
   it("charges nothing for an attempt of which a part was rejected (D5)", async () => {
     const attempt = await queuedAttempt(database, { segments: 2 });
     await written(database, attempt, [1, 2]);

@@ -411,6 +411,7 @@ CREATE TABLE "supplier_events" (
 	"result_code" integer,
 	"msg_id" text,
 	"stat" text,
+	"meaning" text,
 	"number" text,
 	"src_id" text,
 	"raw" "bytea",
@@ -423,6 +424,7 @@ CREATE TABLE "supplier_events" (
 	CONSTRAINT "supplier_events_event_key_unique" UNIQUE("event_key"),
 	CONSTRAINT "supplier_events_kind" CHECK (kind IN ('response', 'no_response', 'receipt', 'inbound')),
 	CONSTRAINT "supplier_events_answer" CHECK (answer IN ('accepted', 'rejected', 'throttled', 'unknown')),
+	CONSTRAINT "supplier_events_meaning" CHECK (meaning IN ('delivered', 'failed', 'undecided')),
 	CONSTRAINT "supplier_events_fate" CHECK (fate IN ('applied', 'late', 'foreign'))
 );
 --> statement-breakpoint
