@@ -43,8 +43,15 @@ export interface SlotState {
   lastError: string | null;
 }
 
-/** One statement for all slots of a process. A slot that somebody else began since is left alone. */
-export async function heartbeat(session: Session, owner: string, slots: readonly SlotState[]): Promise<void> {
+/**
+ * One statement for all slots of a process. A slot that somebody else began since is left alone; answers
+ * the epochs of those that are still this owner's.
+ */
+export async function heartbeat(
+  session: Session,
+  owner: string,
+  slots: readonly SlotState[],
+): Promise<{ supplierId: string; slot: number; epoch: bigint }[]> {
   const records = slots.map((it) => ({
     supplier_id: it.supplierId,
     slot: it.slot,
@@ -53,8 +60,12 @@ export async function heartbeat(session: Session, owner: string, slots: readonly
     window_in_use: it.windowInUse,
     last_error: it.lastError,
   }));
-  await session.run(HEARTBEAT, [owner, JSON.stringify(records)]);
+  const rows = await session.run(HEARTBEAT, [owner, JSON.stringify(records)]);
+  return rows.map((row) => ({ supplierId: row.supplier_id, slot: row.slot, epoch: row.epoch }));
 }
+
+/** What the connections that hold slot locks are called, beside "waybill-". */
+const LOCKS = "gateway-slots";
 
 /**
  * Session locks, one a slot, on a connection of their own: when the process dies PostgreSQL lets go of
@@ -72,7 +83,7 @@ export class SlotLocks {
   }
 
   static async open(url: string): Promise<SlotLocks> {
-    return new SlotLocks(await openSingleConnection(url, "gateway-slots"));
+    return new SlotLocks(await openSingleConnection(url, LOCKS));
   }
 
   /** The connection is gone, and every lock with it. */
@@ -81,27 +92,47 @@ export class SlotLocks {
   }
 
   async tryLock(supplierId: string, slot: number): Promise<boolean> {
-    const asked = this.#turn.then(() =>
-      this.#client.query<{ got: boolean }>({
-        name: "connections.try_lock",
-        text: `SELECT pg_try_advisory_lock(hashtext($1), $2) AS got`,
-        values: [`waybill-slot:${supplierId}`, slot],
-      }),
-    );
-    this.#turn = asked.catch(() => undefined);
-    return (await asked).rows[0]?.got ?? false;
+    const [row] = await this.#ask<{ got: boolean }>({
+      name: "connections.try_lock",
+      text: `SELECT pg_try_advisory_lock(hashtext($1), $2) AS got`,
+      values: [`waybill-slot:${supplierId}`, slot],
+    });
+    return row?.got ?? false;
   }
 
-  /** Throws when the connection does not answer: a half-open one keeps no lock for long. */
+  async unlock(supplierId: string, slot: number): Promise<void> {
+    await this.#ask({
+      name: "connections.unlock",
+      text: `SELECT pg_advisory_unlock(hashtext($1), $2)`,
+      values: [`waybill-slot:${supplierId}`, slot],
+    });
+  }
+
+  /** How many processes hold slots, or would like to: each has one such connection to this database. */
+  async processes(): Promise<number> {
+    const [row] = await this.#ask<{ count: number }>({
+      name: "connections.processes",
+      text: `SELECT count(*)::int AS count FROM pg_stat_activity
+              WHERE datname = current_database() AND application_name = $1`,
+      values: [`waybill-${LOCKS}`],
+    });
+    return Math.max(1, row?.count ?? 1);
+  }
+
+  /** Throws when the connection is broken; a half-open one never answers, so its asker needs a deadline. */
   async check(): Promise<void> {
-    const asked = this.#turn.then(() => this.#client.query("SELECT 1"));
-    this.#turn = asked.catch(() => undefined);
     try {
-      await asked;
+      await this.#ask({ text: "SELECT 1" });
     } catch (error) {
       this.#lost = true;
       throw error;
     }
+  }
+
+  async #ask<Row extends pg.QueryResultRow>(query: pg.QueryConfig): Promise<Row[]> {
+    const asked = this.#turn.then(() => this.#client.query<Row>(query));
+    this.#turn = asked.catch(() => undefined);
+    return (await asked).rows;
   }
 
   async close(): Promise<void> {
@@ -132,12 +163,13 @@ const BEGIN = statement<{ epoch: bigint }>(
    RETURNING epoch`,
 );
 
-const HEARTBEAT = statement<Record<string, never>>(
+const HEARTBEAT = statement<{ supplier_id: string; slot: number; epoch: bigint }>(
   "connections.heartbeat",
   `UPDATE connections n
       SET connected = t.connected, heartbeat_at = clock_timestamp(), window_in_use = t.window_in_use,
           last_error = t.last_error
      FROM jsonb_to_recordset($2::jsonb)
           AS t(supplier_id text, slot smallint, epoch bigint, connected boolean, window_in_use int, last_error text)
-    WHERE n.supplier_id = t.supplier_id AND n.slot = t.slot AND n.epoch = t.epoch AND n.owner = $1`,
+    WHERE n.supplier_id = t.supplier_id AND n.slot = t.slot AND n.epoch = t.epoch AND n.owner = $1
+   RETURNING n.supplier_id, n.slot, n.epoch`,
 );

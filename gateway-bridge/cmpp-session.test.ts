@@ -5,7 +5,13 @@ import type { ReceivedDeliver } from "./cmpp-deliver.ts";
 import { FieldError } from "./cmpp-fields.ts";
 import { Framer } from "./cmpp-frames.ts";
 import { encodeReceipt } from "./cmpp-receipt.ts";
-import { CmppSession, type OutgoingSubmit, type SessionOptions, type SubmitAnswer } from "./cmpp-session.ts";
+import {
+  CmppSession,
+  SessionNotReady,
+  type OutgoingSubmit,
+  type SessionOptions,
+  type SubmitAnswer,
+} from "./cmpp-session.ts";
 
 const opened: (() => void)[] = [];
 afterEach(() => {
@@ -135,6 +141,11 @@ async function connected(peer: Peer, options: Partial<SessionOptions> = {}) {
 
 const until = (condition: () => void): Promise<void> =>
   vi.waitFor(condition, { timeout: 5_000, interval: 5 });
+/** Waits until it is asked. */
+async function answerActiveTest(peer: Peer): Promise<void> {
+  await until(() => expect(peer.of("active_test").length).toBeGreaterThan(0));
+  peer.send({ command: "active_test_resp", sequenceId: peer.of("active_test").at(-1)?.sequenceId ?? 0 });
+}
 const answerTo = (sequenceId: number, msgId = "00000000000000aa", result = 0): Pdu => ({
   command: "submit_resp",
   sequenceId,
@@ -281,8 +292,10 @@ describe("submits", () => {
     const { session, events } = await connected(peer, { responseTimeoutMs: 60, window: 1 });
     session.submit("a", text);
     await until(() => expect(events.unansweredKeys).toEqual(["a"]));
-    expect(session.freeWindow).toBe(1);
+    expect(session.inUse).toBe(0);
     expect(events.freed).toBe(1);
+    await answerActiveTest(peer);
+    await until(() => expect(session.freeWindow).toBe(1));
     session.submit("b", text);
     await until(() => expect(events.unansweredKeys).toEqual(["a", "b"]));
     const [a] = peer.of("submit");
@@ -292,6 +305,34 @@ describe("submits", () => {
     expect(events.answers[0]).toMatchObject({ key: "a", late: true, msgId: "00000000000000bb", result: 0 });
     expect(events.answers[0]?.raw.length).toBe(24);
     expect(session.inUse).toBe(0);
+  });
+
+  it("wait while a supplier that left one unanswered is asked whether it is there at all", async () => {
+    const peer = new Peer("3.0");
+    const { session, events } = await connected(peer, { responseTimeoutMs: 60, window: 2 });
+    session.submit("a", text);
+    await until(() => expect(events.unansweredKeys).toEqual(["a"]));
+
+    await until(() => expect(peer.of("active_test")).toHaveLength(1));
+    expect(session.freeWindow).toBe(0);
+    expect(() => session.submit("b", text)).toThrow(SessionNotReady);
+
+    const before = events.freed;
+    await answerActiveTest(peer);
+    await until(() => expect(session.freeWindow).toBe(2));
+    expect(events.freed).toBe(before + 1);
+  });
+
+  it("go on where the supplier left one unanswered and says other things", async () => {
+    const peer = new Peer("3.0");
+    const { session, events } = await connected(peer, { responseTimeoutMs: 60, window: 2 });
+    session.submit("a", text);
+    const chatter = setInterval(() => peer.send({ command: "active_test", sequenceId: 9 }), 10);
+    opened.push(() => clearInterval(chatter));
+    await until(() => expect(events.unansweredKeys).toEqual(["a"]));
+
+    expect(session.freeWindow).toBe(2);
+    expect(peer.of("active_test")).toHaveLength(0);
   });
 
   it("leave answers to what was never sent without a key", async () => {

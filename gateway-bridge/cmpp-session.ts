@@ -25,6 +25,7 @@ import { Framer } from "./cmpp-frames.ts";
 import { serverMatches, sourceAuthenticator, type ShortLogin } from "./cmpp-login.ts";
 import { NO_MSG_ID } from "./cmpp-msg-id.ts";
 import { loginTimestamp } from "./cmpp-time.ts";
+import { isArmed, reach } from "./kill-points.ts";
 
 export interface SessionOptions {
   host: string;
@@ -167,8 +168,9 @@ export class CmppSession<K> {
     return this.#pending.size;
   }
 
+  /** None while the peer is being asked whether it is there: what it does not read would be unknown. */
   get freeWindow(): number {
-    return this.ready ? this.#options.window - this.#pending.size : 0;
+    return this.ready && !this.#asking ? this.#options.window - this.#pending.size : 0;
   }
 
   /** Once per session. A connection that does not come to be ready says so here, and not in `closed`. */
@@ -394,7 +396,10 @@ export class CmppSession<K> {
     if (oldest !== undefined && this.#state !== "closed") {
       this.#responseTimer ??= setTimeout(() => this.#expirePending(), Math.max(1, oldest.dueAt - now));
     }
-    if (freed > 0 && this.ready) this.#events.windowFree?.();
+    if (freed === 0 || !this.ready) return;
+    // Nothing at all for as long as an answer may take: a link that is half open would take more with it.
+    if (now - this.#lastReadAt >= this.#options.responseTimeoutMs) this.#ask();
+    this.#events.windowFree?.();
   }
 
   /** The one place where a slot becomes free before the end of the connection. */
@@ -408,12 +413,17 @@ export class CmppSession<K> {
 
   #checkSilence(): void {
     if (this.#asking) return this.#close("heartbeat_timeout");
-    const { heartbeatIdleMs, heartbeatTimeoutMs } = this.#options;
+    const { heartbeatIdleMs } = this.#options;
     const silentMs = performance.now() - this.#lastReadAt;
     if (silentMs < heartbeatIdleMs) return this.#checkSilenceIn(heartbeatIdleMs - silentMs);
+    this.#ask();
+  }
+
+  #ask(): void {
+    if (this.#asking) return;
     this.#asking = true;
     this.#send({ command: "active_test", sequenceId: this.#nextSequenceId() });
-    this.#checkSilenceIn(heartbeatTimeoutMs);
+    this.#checkSilenceIn(this.#options.heartbeatTimeoutMs);
   }
 
   #checkSilenceIn(ms: number): void {
@@ -427,6 +437,7 @@ export class CmppSession<K> {
     if (!this.#asking) return;
     this.#asking = false;
     this.#checkSilenceIn(this.#options.heartbeatIdleMs);
+    if (this.ready) this.#events.windowFree?.();
   }
 
   #nextSequenceId(): number {
@@ -441,12 +452,18 @@ export class CmppSession<K> {
     const socket = this.#socket;
     if (socket === undefined || this.#state === "closed" || socket.writableEnded) return;
     const bytes = encode(pdu, this.#options.version);
+    if (pdu.command === "submit" && isArmed("half_frame_written")) return this.#writeHalfAndEnd(bytes);
     if (!this.#corked) {
       this.#corked = true;
       socket.cork();
       setImmediate(() => this.#uncork());
     }
     socket.write(bytes);
+  }
+
+  #writeHalfAndEnd(bytes: Buffer): void {
+    this.#uncork();
+    this.#socket?.write(bytes.subarray(0, bytes.length / 2), () => reach("half_frame_written"));
   }
 
   #uncork(): void {

@@ -1,37 +1,23 @@
 /**
- * Commands of one supplier on their way to its connections: handed out by window and pace, taken in
- * PostgreSQL, written once, and acknowledged when nothing is left to write (C3, C4, B5).
+ * One connection's share of a supplier's commands: handed out by window and pace, taken in PostgreSQL,
+ * written once, and acknowledged when nothing is left to write (C3, C4, B5).
  *
  * The order is fixed: read command, window slot and permit, take, write, record. Nothing is ever taken
  * that cannot be written now.
  */
 import type { Database } from "../db/client.ts";
-import { isAway } from "../db/client.ts";
 import { markDead } from "../db/outbox.ts";
 import { giveBackTakes, type Holder, partStates, type PartWrite, take, writeKey } from "../db/takes.ts";
-import type { SubmitCommand } from "../domain/command.ts";
 import { MAX_WRITES } from "../domain/fold.ts";
-import { answerOf } from "../domain/supplier-codes.ts";
 import { delay, errorName, type Log } from "../workers/service.ts";
 import { FieldError } from "./cmpp-fields.ts";
-import type { CmppSession, SubmitAnswer } from "./cmpp-session.ts";
+import { type CmppSession, SessionNotReady, type SubmitAnswer } from "./cmpp-session.ts";
+import { type CommandQueue, done, type Write } from "./command-queue.ts";
 import type { EventRecorder } from "./events.ts";
+import { isArmed, reach } from "./kill-points.ts";
 import type { Pace } from "./pace.ts";
 import { noResponseEvent, responseEvent } from "./supplier-events.ts";
-import type { SupplierProfile } from "./supplier.ts";
-
-/** A command that this process has read and not acknowledged. */
-export interface CommandInHand {
-  command: SubmitCommand;
-  /** Parts that may still have to be written, or whose outcome is not recorded. */
-  openParts: Set<number>;
-  acknowledge: () => void;
-}
-
-/** One write of one part: what a session is given as its key. */
-export interface Write extends PartWrite {
-  hand: CommandInHand;
-}
+import { answerBy, type SupplierProfile } from "./supplier.ts";
 
 export interface LaneDeps {
   database: Database;
@@ -40,52 +26,26 @@ export interface LaneDeps {
   onAnswer: (channelId: string, answer: string) => void;
 }
 
-/** Writes that wait for a connection, in order; parts of one command stand together (cmpp §8, 4). */
-export class SupplierQueue {
-  #items: Write[][] = [];
-  readonly #waiters = new Set<() => void>();
-
-  get length(): number {
-    return this.#items.length;
-  }
-  offer(writes: Write[]): void {
-    this.#items.push(writes);
-    this.#wake();
-  }
-  /** For what a connection that ended did not write. */
-  putBack(writes: Write[]): void {
-    if (writes.length === 0) return;
-    this.#items.unshift(writes);
-    this.#wake();
-  }
-  next(): Write[] | undefined {
-    return this.#items.shift();
-  }
-  onOffer(wake: () => void): () => void {
-    this.#waiters.add(wake);
-    return () => this.#waiters.delete(wake);
-  }
-  #wake(): void {
-    for (const wake of this.#waiters) wake();
-  }
-}
-
 const RETRY_MS = 500;
-/** Somebody wrote it and nobody knows yet: the sweeper calls it unknown in time. */
-const RECHECK_MS = 2_000;
+/**
+ * A take that is older was held up, by PostgreSQL or because this process was stopped: the sweeper, who
+ * calls writes unknown from three seconds on, may have been there first.
+ */
+const TAKE_GOOD_FOR_MS = 2_500;
 
-/** One connection's share of a supplier's commands. */
 export class Lane {
   readonly #deps: LaneDeps;
   readonly #holder: Holder;
-  readonly #profile: SupplierProfile;
-  readonly #queue: SupplierQueue;
+  readonly #profile: () => SupplierProfile;
+  readonly #queue: CommandQueue;
   readonly #pace: Pace;
   readonly #session: CmppSession<Write>;
   readonly #forget: () => void;
+  readonly #abandoned = new AbortController();
   #backlog: Write[] = [];
+  #rounds = 0;
   #pausedUntil = 0;
-  #pumping = false;
+  #pumping: Promise<void> | undefined;
   #again = false;
   #open = true;
   #timer: NodeJS.Timeout | undefined;
@@ -94,8 +54,8 @@ export class Lane {
     deps: LaneDeps,
     it: {
       holder: Holder;
-      profile: SupplierProfile;
-      queue: SupplierQueue;
+      profile: () => SupplierProfile;
+      queue: CommandQueue;
       pace: Pace;
       session: CmppSession<Write>;
     },
@@ -112,10 +72,9 @@ export class Lane {
   /** Takes and writes what can be written now. Called whenever something may have become possible. */
   pump(): void {
     this.#again = true;
-    if (this.#pumping || !this.#open) return;
-    this.#pumping = true;
-    void this.#pumpAll().finally(() => {
-      this.#pumping = false;
+    if (this.#pumping !== undefined || !this.#open) return;
+    this.#pumping = this.#pumpAll().finally(() => {
+      this.#pumping = undefined;
       if (this.#again) this.pump();
     });
   }
@@ -130,24 +89,40 @@ export class Lane {
     this.#backlog = [];
   }
 
+  get isOpen(): boolean {
+    return this.#open;
+  }
+
+  /** Resolves when no take is under way any more, written or given back. To be closed before. */
+  async idle(): Promise<void> {
+    await this.#pumping;
+  }
+
+  /** Takes that could not be given back until now stay: the sweeper calls them unknown. */
+  abandon(): void {
+    this.#abandoned.abort();
+  }
+
   onResponse(answered: SubmitAnswer<Write>): void {
+    reach("response_read");
     const write = answered.key;
     if (write === undefined) {
       this.#deps.log.warn({ supplier: this.#holder.supplierId }, "an answer belongs to no known submit");
       return;
     }
-    const answer = answerOf(answered.result, this.#profile.throttleResults);
+    const answer = answerBy(this.#profile(), answered.result);
     this.#deps.onAnswer(write.hand.command.channelId, answer);
     const recorded = this.#deps.recorder.record(
       responseEvent(this.#holder, plain(write), { ...answered, answer }),
     );
     recorded.then(
       () => {
+        reach("result_committed");
         if (answered.late) return;
         if (answer === "throttled" && write.writeNumber < MAX_WRITES) this.#writeAgain(write);
         else done(write);
       },
-      () => undefined,
+      () => write.hand.letGo(),
     );
   }
 
@@ -156,7 +131,7 @@ export class Lane {
     this.#deps.onAnswer(write.hand.command.channelId, "no_response");
     this.#deps.recorder.record(noResponseEvent(this.#holder, plain(write))).then(
       () => done(write),
-      () => undefined,
+      () => write.hand.letGo(),
     );
   }
 
@@ -170,7 +145,7 @@ export class Lane {
           { supplier: this.#holder.supplierId, error: errorName(error) },
           "commands could not be taken; tried again",
         );
-        await delay(RETRY_MS);
+        await delay(RETRY_MS, this.#abandoned.signal);
         this.#again = true;
       }
     }
@@ -180,14 +155,22 @@ export class Lane {
   async #writeOnce(): Promise<boolean> {
     const writes = this.#writable();
     if (writes.length === 0) return false;
-    const taken = await this.#take(writes);
-    const refused = writes.filter((write) => !taken.has(writeKey(write)));
-    await this.#submit(writes.filter((write) => taken.has(writeKey(write))));
-    for (const write of refused) await this.#lookInto(write);
+    const round = this.#nextRound();
+    const since = performance.now();
+    const taken = await this.#take(round, writes);
+    const { left, impossible } = this.#submit(
+      writes.filter((write) => taken.has(writeKey(write))),
+      since,
+    );
+    this.#pace.release(writes.length - taken.size + left.length + impossible.length);
+    await this.#giveBack(round, [...left, ...impossible.map(([write]) => write)]);
+    this.#putBack(left);
+    for (const [write, code] of impossible) await this.#cannotBeWritten(write, code);
+    for (const write of writes) if (!taken.has(writeKey(write))) await this.#lookInto(write);
     return true;
   }
 
-  /** As many writes as slots and permits are free, off the backlog. */
+  /** As many writes as slots and permits are free, off the backlog; their permits are reserved. */
   #writable(): Write[] {
     const now = performance.now();
     if (now < this.#pausedUntil) return this.#later(this.#pausedUntil - now);
@@ -198,10 +181,9 @@ export class Lane {
       this.#backlog.push(...next);
     }
     const wanted = Math.min(slots, this.#backlog.length);
-    if (wanted === 0) return [];
-    const permits = this.#pace.available(wanted);
+    if (wanted <= 0) return [];
+    const permits = this.#pace.reserve(wanted);
     if (permits === 0) return this.#later(this.#pace.waitMs());
-    this.#pace.use(permits);
     return this.#backlog.splice(0, permits);
   }
 
@@ -211,117 +193,130 @@ export class Lane {
     return [];
   }
 
+  /** An owner's name of its own, so that giving back can never reach what another round has written. */
+  #nextRound(): Holder {
+    const { owner, slot, epoch } = this.#holder;
+    return { ...this.#holder, owner: `${owner}/${slot}/${epoch}/${++this.#rounds}` };
+  }
+
   /**
    * Whether a commit went through is not always known when the connection to PostgreSQL breaks. Nothing
-   * was written yet, so what may have been taken is given back first, and taken anew.
+   * was written yet, so what may have been taken is given back, and taken anew in another round.
    */
-  async #take(writes: Write[]): Promise<Set<string>> {
-    for (let tries = 0; ; tries++) {
-      try {
-        if (tries > 0) await giveBackTakes(this.#deps.database, this.#holder.owner, writes);
-        return await take(this.#deps.database, this.#holder, writes);
-      } catch (error) {
-        if (!isAway(error) && tries >= 3) {
-          this.#backlog.unshift(...writes);
-          throw error;
-        }
-        if (!this.#open) {
-          this.#queue.putBack(writes);
-          throw error;
-        }
-        await delay(RETRY_MS);
-      }
+  async #take(round: Holder, writes: Write[]): Promise<Set<string>> {
+    try {
+      const taken = await take(this.#deps.database, round, writes);
+      reach("take_committed");
+      return taken;
+    } catch (error) {
+      this.#pace.release(writes.length);
+      await this.#giveBack(round, writes);
+      this.#putBack(writes);
+      throw error;
     }
   }
 
-  async #submit(writes: Write[]): Promise<void> {
+  /** Synchronous: no time passes between looking at the connection and writing to it. */
+  #submit(writes: Write[], since: number): { left: Write[]; impossible: [Write, string][] } {
+    const impossible: [Write, string][] = [];
     for (const [index, write] of writes.entries()) {
+      const stale = performance.now() - since > TAKE_GOOD_FOR_MS;
+      if (stale || !this.#session.ready) return { left: writes.slice(index), impossible };
       try {
-        if (!this.#session.ready) return await this.#unwritten(writes.slice(index));
         this.#session.submit(write, this.#fields(write));
+        this.#pace.spend();
       } catch (error) {
-        await giveBackTakes(this.#deps.database, this.#holder.owner, [write]);
-        if (!(error instanceof FieldError)) {
-          await this.#unwritten(writes.slice(index + 1));
-          this.#queue.putBack([write]);
-          throw error;
-        }
-        await this.#cannotBeWritten(write, error);
+        if (error instanceof SessionNotReady) return { left: writes.slice(index), impossible };
+        impossible.push([write, error instanceof FieldError ? error.code : errorName(error)]);
+      }
+    }
+    // The session's own flush, planned in this turn, comes first.
+    if (isArmed("all_written")) setImmediate(() => reach("all_written"));
+    return { left: [], impossible };
+  }
+
+  /** Takes of which no byte was written (C3); asked until PostgreSQL has answered. */
+  async #giveBack(round: Holder, writes: Write[]): Promise<void> {
+    while (writes.length > 0) {
+      try {
+        return await giveBackTakes(this.#deps.database, round.owner, writes);
+      } catch (error) {
+        this.#deps.log.warn(
+          { supplier: this.#holder.supplierId, error: errorName(error) },
+          "takes could not be given back",
+        );
+        if (this.#abandoned.signal.aborted) return;
+        await delay(RETRY_MS, this.#abandoned.signal);
       }
     }
   }
 
-  /** Taken, and the connection ended before their first byte (C3). */
-  async #unwritten(writes: Write[]): Promise<void> {
-    if (writes.length === 0) return;
-    await giveBackTakes(this.#deps.database, this.#holder.owner, writes);
-    this.#queue.putBack(writes);
+  #putBack(writes: Write[]): void {
+    if (this.#open) this.#backlog.unshift(...writes);
+    else this.#queue.putBack(writes);
   }
 
   /** A command that no supplier can be sent is dead and waits for a person (C7). */
-  async #cannotBeWritten(write: Write, error: FieldError): Promise<void> {
-    this.#deps.log.error(
-      { submitId: write.submitId, code: error.code, field: error.field },
-      "a command is dead",
-    );
-    await markDead(this.#deps.database, write.submitId, error.code);
-    done(write);
+  async #cannotBeWritten(write: Write, code: string): Promise<void> {
+    this.#deps.log.error({ submitId: write.submitId, code }, "a command is dead");
+    try {
+      await markDead(this.#deps.database, write.submitId, code);
+      done(write);
+    } catch (error) {
+      this.#letGo(write, error);
+    }
   }
 
   /** Not taken: it was before, by this process or another, or nobody wants it written any more. */
   async #lookInto(write: Write): Promise<void> {
-    const { wanted, parts } = await partStates(this.#deps.database, write.submitId);
-    const last = parts.find((it) => it.part === write.part);
-    if (last?.state === "open") {
-      setTimeout(() => this.#putBackAsIs(write), RECHECK_MS);
-    } else if (!wanted || last?.state === "closed") {
-      done(write);
-    } else {
-      this.#backlog.push({ ...write, writeNumber: (last?.writeNumber ?? 0) + 1 });
+    try {
+      const { wanted, parts } = await partStates(this.#deps.database, write.submitId);
+      const last = parts.find((it) => it.part === write.part);
+      if (last?.state === "open") {
+        // Somebody wrote it and nobody knows yet: the sweeper calls it unknown in time.
+        write.hand.letGo();
+      } else if (!wanted || last?.state === "closed" || (last?.writeNumber ?? 0) >= MAX_WRITES) {
+        done(write);
+      } else {
+        this.#putBack([{ ...write, writeNumber: (last?.writeNumber ?? 0) + 1 }]);
+      }
+    } catch (error) {
+      this.#letGo(write, error);
     }
   }
 
-  #putBackAsIs(write: Write): void {
-    this.#queue.offer([write]);
+  #letGo(write: Write, error: unknown): void {
+    this.#deps.log.warn({ submitId: write.submitId, error: errorName(error) }, "a command is left for later");
+    write.hand.letGo();
   }
 
   /** The supplier said "slower" and took nothing: the same part again, on this connection, later (C3). */
   #writeAgain(write: Write): void {
     const next = { ...write, writeNumber: write.writeNumber + 1 };
     if (!this.#open) return this.#queue.putBack([next]);
-    this.#backlog.unshift(next);
-    this.#pausedUntil = performance.now() + this.#profile.throttleBackoffMs;
+    // Not between the parts of a text of which some are written already (cmpp §8, 4).
+    const begun = this.#backlog.findIndex((it) => it.part === 1 || it.writeNumber > 1);
+    this.#backlog.splice(begun < 0 ? this.#backlog.length : begun, 0, next);
+    this.#pausedUntil = performance.now() + this.#profile().throttleBackoffMs;
     this.pump();
   }
 
   #fields(write: Write) {
     const { command } = write.hand;
-    const content = Buffer.from(command.parts[write.part - 1] ?? "", "hex");
+    const { serviceId, msgSrc } = this.#profile();
     return {
       destination: command.to,
       srcId: command.srcId,
       msgFmt: command.msgFmt,
-      content,
+      content: Buffer.from(command.parts[write.part - 1] ?? "", "hex"),
       pkTotal: command.parts.length,
       pkNumber: write.part,
       udhi: command.parts.length > 1,
       registeredDelivery: 1,
-      serviceId: this.#profile.serviceId,
-      ...(this.#profile.msgSrc === undefined ? {} : { msgSrc: this.#profile.msgSrc }),
+      serviceId,
+      ...(msgSrc === undefined ? {} : { msgSrc }),
     };
   }
-}
-
-/** Every part of a fresh command, as first writes. */
-export function firstWrites(hand: CommandInHand): Write[] {
-  const { submitId, attemptId, parts } = hand.command;
-  return parts.map((_, index) => ({ submitId, attemptId, part: index + 1, writeNumber: 1, hand }));
-}
-
-/** The part needs no more writing; the last one acknowledges the command (C4). */
-function done(write: Write): void {
-  write.hand.openParts.delete(write.part);
-  if (write.hand.openParts.size === 0) write.hand.acknowledge();
 }
 
 const plain = ({ submitId, attemptId, part, writeNumber }: Write): PartWrite => ({

@@ -2,14 +2,16 @@
  * What suppliers say is committed raw, in batches, before it is acknowledged to them and before
  * anything acts on it (D2); a wake-up follows, and losing it costs one poll.
  */
-import type { Database } from "../db/client.ts";
-import { isAway } from "../db/client.ts";
+import { type Database, isAway, sqlState } from "../db/client.ts";
 import { storeEvents, type SupplierEvent } from "../db/events.ts";
 import { delay, errorName, type Log } from "../workers/service.ts";
 import type { Streams } from "./streams.ts";
 
 export interface EventRecorder {
-  /** Resolves when the event is committed; rejects when it never will be by this process. */
+  /**
+   * Resolves when the event is committed. Rejects when it never will be by this process: PostgreSQL
+   * refused it, the process stops, or too much waits and the supplier will say it again.
+   */
   record(event: SupplierEvent): Promise<void>;
   /** Waits until all that was handed in is committed, or gives up when the database stays away. */
   drain(atMostMs: number): Promise<void>;
@@ -18,6 +20,11 @@ export interface EventRecorder {
 const BATCH = 64;
 const GATHER_MS = 2;
 const AWAY_PAUSE_MS = 500;
+/**
+ * While the database is away suppliers repeat on each new connection what they were not answered. Answers
+ * to submits are bounded by the windows and are never turned away.
+ */
+const MOST_REPEATABLE_WAITING = 10_000;
 
 interface Waiting {
   event: SupplierEvent;
@@ -46,7 +53,7 @@ export function createEventRecorder(deps: {
 
   /** While the database is away events are kept and tried again: dropping one would lose a fact. */
   async function commit(batch: Waiting[]): Promise<void> {
-    for (;;) {
+    while (!stopping.signal.aborted) {
       try {
         await storeEvents(
           deps.database,
@@ -54,11 +61,12 @@ export function createEventRecorder(deps: {
         );
         return batch.forEach((it) => it.resolve());
       } catch (error) {
-        if (stopping.signal.aborted) return batch.forEach((it) => it.reject(error));
-        if (!isAway(error)) return refused(batch, error);
+        if (isRefusal(error)) return refused(batch, error);
+        deps.log.warn({ error: errorName(error), events: batch.length }, "events wait for the database");
         await delay(AWAY_PAUSE_MS, stopping.signal);
       }
     }
+    for (const it of batch) it.reject(new Error("the gateway stops"));
   }
 
   /** One bad event never fails its mates: each is tried alone. */
@@ -73,15 +81,30 @@ export function createEventRecorder(deps: {
 
   return {
     record(event) {
+      const repeatable = event.kind === "receipt" || event.kind === "inbound";
+      if (stopping.signal.aborted || (repeatable && waiting.length >= MOST_REPEATABLE_WAITING)) {
+        return Promise.reject(new Error("the event cannot be taken now"));
+      }
       return new Promise((resolve, reject) => {
         waiting.push({ event, resolve, reject });
         running ??= run();
       });
     },
     async drain(atMostMs) {
-      const giveUp = setTimeout(() => stopping.abort(), atMostMs);
-      while (running !== undefined) await running;
-      clearTimeout(giveUp);
+      const giveUp = new AbortController();
+      const patience = delay(atMostMs, giveUp.signal).then(() => stopping.abort());
+      while (running !== undefined && !stopping.signal.aborted) await Promise.race([running, patience]);
+      giveUp.abort();
     },
   };
+}
+
+/**
+ * The event itself is at fault: its data, or a constraint. Anything else (a deadlock, a lock or statement
+ * that took too long, a server that is not there) says nothing about it and passes.
+ */
+function isRefusal(error: unknown): boolean {
+  const state = sqlState(error);
+  if (state === undefined) return !isAway(error);
+  return state.startsWith("22") || state.startsWith("23");
 }

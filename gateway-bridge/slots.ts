@@ -3,47 +3,49 @@
  * again with back-off; its state is a row that planning reads (B4, design §6).
  */
 import type { Database } from "../db/client.ts";
-import { beginEpoch, heartbeat, SlotLocks, type SlotState } from "../db/connections.ts";
+import { beginEpoch, type SlotState } from "../db/connections.ts";
+import type { Holder } from "../db/takes.ts";
 import { delay, errorName, type Log } from "../workers/service.ts";
 import { CmppSession, type WhyNotConnected } from "./cmpp-session.ts";
-import { type CommandInHand, Lane, type LaneDeps, type SupplierQueue, type Write } from "./commands.ts";
-import type { Pace } from "./pace.ts";
+import type { Write } from "./command-queue.ts";
+import { Lane, type LaneDeps } from "./commands.ts";
+import type { LockKeeper } from "./lock-keeper.ts";
 import { deliverEvent } from "./supplier-events.ts";
+import type { SupplierLink } from "./supplier-link.ts";
 import type { Supplier } from "./supplier.ts";
 
-/** Everything that the connections of one supplier account share. */
-export interface SupplierLink {
-  supplier: Supplier;
-  channelIds: string[];
-  queue: SupplierQueue;
-  pace: Pace;
-  /** Commands read and not acknowledged, by submit id. */
-  inHand: Map<string, CommandInHand>;
-  lanes: Set<Lane>;
-}
-
 export interface SlotDeps extends LaneDeps {
+  database: Database;
   owner: string;
   locks: LockKeeper;
-  /** Read anew before each connect, so that an edited profile counts from the next connection on. */
-  supplierNow: (supplierId: string) => Promise<Supplier | undefined>;
   log: Log;
   /** Publishes the changed state without waiting for the next beat. */
   changed: () => void;
 }
 
+type Outcome = "not_ours" | "no_profile" | "lived" | "ended" | WhyNotConnected;
+
 const LOCK_RETRY_MS = 1_000;
 const BACKOFF_MS = { first: 500, last: 30_000 };
+/** A link that flaps is asked again within this time: what it refuses is not our login. */
+const FLAPPING_LAST_MS = 5_000;
+/** A connection that lived for so long was a good one. */
+const LIVED_MS = 10_000;
 /** Hammering with a wrong secret gets an address banned; too many means an old one is still held. */
-const PATIENT = new Set<WhyNotConnected>(["auth", "too_many"]);
+const PATIENT = new Set<Outcome>(["auth", "too_many"]);
 const PATIENT_MS = 60_000;
+const DRAIN_LOOK_MS = 20;
 
 export class Slot {
+  readonly slot: number;
   readonly #deps: SlotDeps;
   readonly #link: SupplierLink;
-  readonly #slot: number;
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
+  #pausing = new AbortController();
+  #renewed = false;
+  #ceding = false;
+  #owned = false;
   #session: CmppSession<Write> | undefined;
   #lane: Lane | undefined;
   #epoch: bigint | undefined;
@@ -52,7 +54,7 @@ export class Slot {
   constructor(deps: SlotDeps, link: SupplierLink, slot: number) {
     this.#deps = deps;
     this.#link = link;
-    this.#slot = slot;
+    this.slot = slot;
   }
 
   start(): void {
@@ -63,81 +65,141 @@ export class Slot {
   get state(): SlotState | undefined {
     if (this.#epoch === undefined) return undefined;
     return {
-      supplierId: this.#link.supplier.id,
-      slot: this.#slot,
+      supplierId: this.#link.id,
+      slot: this.slot,
       epoch: this.#epoch,
-      connected: this.#session?.ready ?? false,
+      // One that drains is none to plan for.
+      connected: this.#session?.ready === true && this.#lane?.isOpen === true,
       windowInUse: this.#session?.inUse ?? 0,
-      lastError: this.#lastError,
+      lastError: this.#link.refusal ?? this.#lastError,
     };
   }
 
-  /** Another process has the slot now: two of us would be one connection too many. */
-  yield(): void {
+  /** Another process has the slot now, or may have it: two of us would be one connection too many. */
+  lose(): void {
+    this.#owned = false;
+    this.#epoch = undefined;
+    this.#link.disown(this.slot);
+    this.#session?.destroy();
+  }
+
+  /** Another epoch than ours was begun: whoever did so had the slot, however briefly. Begins anew. */
+  overtaken(epoch: bigint): void {
+    if (this.#epoch !== epoch) return;
     this.#epoch = undefined;
     this.#session?.destroy();
   }
 
-  /** Takes nothing new, waits for the answers to what was written, says goodbye (C3). */
+  /** Ends the connection as `stop` does and makes a new one, with the profile of now. */
+  renew(drainMs: number): void {
+    this.#renewed = true;
+    this.#pausing.abort();
+    this.#leave(drainMs).catch((error: unknown) => {
+      this.#deps.log.warn({ ...this.#name(), error: errorName(error) }, "a connection did not end cleanly");
+    });
+  }
+
+  get isOwned(): boolean {
+    return this.#owned;
+  }
+
+  /** Ends the connection as `stop` does and leaves the slot to another process. */
+  cede(drainMs: number): void {
+    if (this.#ceding) return;
+    this.#ceding = true;
+    this.renew(drainMs);
+  }
+
+  /** Takes nothing new, waits for the answers to what was written, says goodbye (C3). Keeps the lock. */
   async stop(drainMs: number): Promise<void> {
-    this.#closeLane();
-    const giveUp = Date.now() + drainMs;
-    while ((this.#session?.inUse ?? 0) > 0 && Date.now() < giveUp) await delay(20);
     this.#stopping.abort();
-    await this.#session?.terminate();
+    this.#pausing.abort();
+    await this.#leave(drainMs);
     await this.#running;
+    this.#link.disown(this.slot);
+  }
+
+  /** For another process to take, once it is stopped. */
+  async release(): Promise<void> {
+    this.#owned = false;
+    this.#epoch = undefined;
+    this.#link.disown(this.slot);
+    await this.#deps.locks.release(this.#key());
+  }
+
+  async #leave(drainMs: number): Promise<void> {
+    const [session, lane] = [this.#session, this.#lane];
+    this.#closeLane();
+    let isIdle = false;
+    const idle = Promise.resolve(lane?.idle()).then(() => (isIdle = true));
+    const giveUp = performance.now() + drainMs;
+    while ((!isIdle || (session?.inUse ?? 0) > 0) && performance.now() < giveUp) await delay(DRAIN_LOOK_MS);
+    lane?.abandon();
+    await session?.terminate();
+    await idle;
   }
 
   async #run(): Promise<void> {
     let failures = 0;
     while (!this.#stopping.signal.aborted) {
-      try {
-        const outcome = await this.#connectOnce();
-        failures = outcome === "ended" ? 0 : failures + 1;
-        await delay(pauseAfter(outcome, failures), this.#stopping.signal);
-      } catch (error) {
-        failures++;
+      this.#renewed = false;
+      this.#pausing = new AbortController();
+      const outcome = await this.#once().catch((error: unknown): Outcome => {
         this.#deps.log.warn(
           { ...this.#name(), error: errorName(error) },
           "a connection slot could not be worked",
         );
-        await delay(pauseAfter("unreachable", failures), this.#stopping.signal);
+        return "unreachable";
+      });
+      if (this.#ceding && !this.#stopping.signal.aborted) await this.#giveUp();
+      failures = outcome === "lived" || outcome === "not_ours" || this.#renewed ? 0 : failures + 1;
+      if (!this.#renewed && !this.#stopping.signal.aborted) {
+        await delay(pauseAfter(outcome, failures), this.#pausing.signal);
       }
     }
   }
 
-  async #connectOnce(): Promise<"not_ours" | "ended" | WhyNotConnected> {
-    const supplier = await this.#deps.supplierNow(this.#link.supplier.id);
-    if (supplier === undefined) return "not_ours";
-    const key = { supplierId: supplier.id, slot: this.#slot };
-    if (!(await this.#deps.locks.hold(key, () => this.yield()))) return "not_ours";
-    const epoch = await beginEpoch(this.#deps.database, supplier.id, this.#slot, this.#deps.owner);
+  /** A moment without the slot, in which whoever waits for it gets it. */
+  async #giveUp(): Promise<void> {
+    this.#ceding = false;
+    await this.release().catch((error: unknown) => {
+      this.#deps.log.warn({ ...this.#name(), error: errorName(error) }, "a slot was not released cleanly");
+    });
+    this.#deps.log.info({ ...this.#name() }, "a slot is left to another process");
+    await delay(LOCK_RETRY_MS, this.#stopping.signal);
+  }
+
+  async #once(): Promise<Outcome> {
+    if (!(await this.#own()) || this.#stopping.signal.aborted) return "not_ours";
+    const supplier = this.#link.supplier;
+    if (supplier === undefined) {
+      // The slot's row says why.
+      this.#epoch ??= await this.#begin();
+      this.#deps.changed();
+      return "no_profile";
+    }
+    const epoch = await this.#begin();
+    // Lost or told to stop meanwhile: then nothing is opened.
+    if (!this.#owned || this.#stopping.signal.aborted) return "not_ours";
     this.#epoch = epoch;
     return this.#keep(supplier, epoch);
   }
 
-  async #keep(supplier: Supplier, epoch: bigint): Promise<"ended" | WhyNotConnected> {
-    const holder = { owner: this.#deps.owner, supplierId: supplier.id, slot: this.#slot, epoch };
-    const ended = withResolvers<void>();
-    const lane = (): Lane | undefined => this.#lane;
-    const session = new CmppSession<Write>(
-      { ...supplier.profile, secret: supplier.secret },
-      {
-        response: (answer) => lane()?.onResponse(answer),
-        unanswered: (write) => lane()?.onNoResponse(write),
-        windowFree: () => lane()?.pump(),
-        deliver: (deliver) => this.#deps.recorder.record(deliverEvent(holder, deliver)),
-        ignored: (what) => this.#deps.log.warn({ ...this.#name(), what }, "something read was left aside"),
-        closed: (why, unanswered) => {
-          this.#lastError = why;
-          for (const write of unanswered) lane()?.onNoResponse(write);
-          ended.resolve();
-        },
-      },
-    );
-    this.#session = session;
-    // Before the login's answer: deliveries may follow it in the same packet.
-    this.#lane = new Lane(this.#deps, { ...this.#link, profile: supplier.profile, holder, session });
+  async #own(): Promise<boolean> {
+    if (!this.#link.mayOwn(this.slot)) return false;
+    if (!(await this.#deps.locks.hold(this.#key(), () => this.lose()))) return false;
+    this.#owned = true;
+    this.#link.own(this.slot);
+    return true;
+  }
+
+  #begin(): Promise<bigint> {
+    return beginEpoch(this.#deps.database, this.#link.id, this.slot, this.#deps.owner);
+  }
+
+  async #keep(supplier: Supplier, epoch: bigint): Promise<Outcome> {
+    const holder: Holder = { owner: this.#deps.owner, supplierId: supplier.id, slot: this.slot, epoch };
+    const { session, lane, ended } = this.#open(supplier, holder);
     const connected = await session.connect();
     if (!connected.ok) {
       this.#closeLane();
@@ -146,16 +208,48 @@ export class Slot {
       this.#deps.log.warn({ ...this.#name(), why: connected.why, status: connected.status }, "not connected");
       return connected.why;
     }
+    const since = performance.now();
     this.#lastError = null;
     this.#deps.log.info({ ...this.#name(), epoch: String(epoch) }, "connected");
-    this.#link.lanes.add(this.#lane);
+    // Closed already where it was lost, renewed or stopped in this very turn.
+    if (lane.isOpen) this.#link.lanes.add(lane);
     this.#deps.changed();
-    this.#lane.pump();
-    await ended.promise;
+    lane.pump();
+    const why = await ended;
+    this.#lastError = why;
     this.#closeLane();
     this.#deps.changed();
-    this.#deps.log.warn({ ...this.#name(), why: this.#lastError }, "connection ended");
-    return "ended";
+    this.#deps.log.warn({ ...this.#name(), why }, "connection ended");
+    return performance.now() - since >= LIVED_MS ? "lived" : "ended";
+  }
+
+  /** The lane is there before the login's answer: deliveries may follow that in the same packet. */
+  #open(
+    supplier: Supplier,
+    holder: Holder,
+  ): { session: CmppSession<Write>; lane: Lane; ended: Promise<string> } {
+    const profile = () => this.#link.supplier?.profile ?? supplier.profile;
+    let end: (why: string) => void = () => undefined;
+    const ended = new Promise<string>((resolve) => (end = resolve));
+    const session: CmppSession<Write> = new CmppSession<Write>(
+      { ...supplier.profile, secret: supplier.secret },
+      {
+        response: (answer) => lane.onResponse(answer),
+        unanswered: (write) => lane.onNoResponse(write),
+        windowFree: () => lane.pump(),
+        deliver: (deliver) => this.#deps.recorder.record(deliverEvent(holder, profile(), deliver)),
+        ignored: (what) => this.#deps.log.warn({ ...this.#name(), what }, "something read was left aside"),
+        closed: (why, unanswered) => {
+          for (const write of unanswered) lane.onNoResponse(write);
+          end(why);
+        },
+      },
+    );
+    const { queue, pace } = this.#link;
+    const lane = new Lane(this.#deps, { holder, profile, queue, pace, session });
+    this.#session = session;
+    this.#lane = lane;
+    return { session, lane, ended };
   }
 
   #closeLane(): void {
@@ -164,84 +258,20 @@ export class Slot {
     this.#lane.close();
   }
 
+  #key() {
+    return { supplierId: this.#link.id, slot: this.slot };
+  }
+
   #name() {
-    return { supplier: this.#link.supplier.id, slot: this.#slot };
+    return { supplier: this.#link.id, slot: this.slot };
   }
 }
 
-function pauseAfter(outcome: "not_ours" | "ended" | WhyNotConnected, failures: number): number {
-  if (outcome === "not_ours") return LOCK_RETRY_MS;
-  if (outcome === "ended") return BACKOFF_MS.first;
+function pauseAfter(outcome: Outcome, failures: number): number {
+  if (outcome === "not_ours" || outcome === "no_profile") return LOCK_RETRY_MS;
+  if (outcome === "lived") return BACKOFF_MS.first;
   if (PATIENT.has(outcome)) return PATIENT_MS;
-  const backoff = Math.min(BACKOFF_MS.first * 2 ** (failures - 1), BACKOFF_MS.last);
+  const last = outcome === "ended" ? FLAPPING_LAST_MS : BACKOFF_MS.last;
+  const backoff = Math.min(BACKOFF_MS.first * 2 ** Math.max(0, failures - 1), last);
   return backoff * (0.75 + Math.random() / 2);
-}
-
-interface SlotKey {
-  supplierId: string;
-  slot: number;
-}
-
-/**
- * Holds the slots' locks on one connection. When that connection breaks every lock is gone with it;
- * they are taken again at once, and a slot that somebody else got meanwhile is yielded.
- */
-export class LockKeeper {
-  readonly #open: () => Promise<SlotLocks>;
-  #locks: SlotLocks | undefined;
-  readonly #held = new Map<string, { key: SlotKey; lost: () => void }>();
-  #opening: Promise<SlotLocks> | undefined;
-
-  constructor(databaseUrl: string) {
-    this.#open = () => SlotLocks.open(databaseUrl);
-  }
-
-  /** True when the slot is ours, now or already. */
-  async hold(key: SlotKey, lost: () => void): Promise<boolean> {
-    const locks = await this.#current();
-    const name = `${key.supplierId}/${key.slot}`;
-    if (this.#held.has(name)) return true;
-    if (!(await locks.tryLock(key.supplierId, key.slot))) return false;
-    this.#held.set(name, { key, lost });
-    return true;
-  }
-
-  /** To be called every second or so: notices a broken connection and takes the locks again. */
-  async check(): Promise<void> {
-    await (await this.#current()).check();
-  }
-
-  async close(): Promise<void> {
-    this.#held.clear();
-    await this.#locks?.close();
-  }
-
-  async #current(): Promise<SlotLocks> {
-    if (this.#locks?.lost === false) return this.#locks;
-    this.#opening ??= this.#reopen().finally(() => (this.#opening = undefined));
-    return this.#opening;
-  }
-
-  async #reopen(): Promise<SlotLocks> {
-    const locks = await this.#open();
-    for (const [name, { key, lost }] of this.#held) {
-      if (await locks.tryLock(key.supplierId, key.slot)) continue;
-      this.#held.delete(name);
-      lost();
-    }
-    this.#locks = locks;
-    return locks;
-  }
-}
-
-/** Writes the states of all slots of a process in one statement. */
-export async function beat(database: Database, owner: string, slots: readonly Slot[]): Promise<void> {
-  const states = slots.flatMap((slot) => slot.state ?? []);
-  if (states.length > 0) await heartbeat(database, owner, states);
-}
-
-function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => undefined;
-  const promise = new Promise<T>((done) => (resolve = done));
-  return { promise, resolve };
 }

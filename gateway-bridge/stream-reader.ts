@@ -6,11 +6,12 @@
 import type { Redis } from "ioredis";
 import type { Database } from "../db/client.ts";
 import { markDead } from "../db/outbox.ts";
-import { parseCommand } from "../domain/command.ts";
+import { parseCommand, type ParsedCommand } from "../domain/command.ts";
 import { delay, errorName, type Log, type Loop, loop } from "../workers/service.ts";
-import { type CommandInHand, firstWrites } from "./commands.ts";
-import type { SupplierLink } from "./slots.ts";
+import { type CommandInHand, firstWrites, type StreamEntry } from "./command-queue.ts";
+import { reach } from "./kill-points.ts";
 import { commandStream, ENTRY_FIELDS, GATEWAY_GROUP } from "./streams.ts";
+import type { SupplierLink } from "./supplier-link.ts";
 
 interface Deps {
   link: SupplierLink;
@@ -24,29 +25,35 @@ interface Deps {
 
 type Entry = [id: string, fields: string[]];
 
-const BLOCK_MS = 1_000;
+const BLOCK_MS = 500;
 const READ_DEADLINE_MS = BLOCK_MS + 2_000;
 /** Commands read and not written yet, a connection's window ahead at most. */
 const READ_AHEAD = 32;
-const CLAIM_EVERY_MS = 1_000;
-/** Pending for so long with nobody to work on it: its reader is gone. */
-const CLAIM_IDLE_MS = 3_000;
+const CLAIM_EVERY_MS = 500;
+/** Pending for so long with nobody to say that it is in hand: its reader is gone. */
+const CLAIM_IDLE_MS = 2_500;
 
 export function createStreamReader(deps: Deps): Loop {
-  const streams = deps.link.channelIds.map((id) => commandStream(deps.prefix, id));
+  /** Where claiming goes on in each stream: entries in hand cannot hide abandoned ones behind them. */
+  const cursors = new Map<string, string>();
   let claimedAt = 0;
   return loop({
-    name: `commands_${deps.link.supplier.id}`,
+    name: `commands_${deps.link.id}`,
     log: deps.log,
     // Reading blocks by itself; this is for when there is no connection, or no room.
     pause: (signal) => delay(20, signal),
     async turn() {
-      const room = READ_AHEAD - deps.link.queue.length;
-      if (streams.length === 0 || deps.link.lanes.size === 0 || room <= 0) return { did: 0, full: false };
+      const { link } = deps;
+      const streams = link.channelIds.map((id) => commandStream(deps.prefix, id));
+      // Whoever can write has them; what is in hand of one who cannot goes to another process.
+      if (streams.length === 0 || !link.canWrite) return { did: 0, full: false };
       if (Date.now() - claimedAt >= CLAIM_EVERY_MS) {
         claimedAt = Date.now();
-        for (const stream of streams) await take(deps, stream, await claimAbandoned(deps, stream, room));
+        await keepInHand(deps);
+        for (const stream of streams) await claimAbandoned(deps, stream, cursors);
       }
+      const room = READ_AHEAD - link.queue.length;
+      if (room <= 0) return { did: 0, full: false };
       const read = await readNew(deps, streams, room);
       for (const [stream, entries] of read) await take(deps, stream, entries);
       const did = read.reduce((sum, [, entries]) => sum + entries.length, 0);
@@ -84,59 +91,114 @@ async function makeGroup(writer: Redis, stream: string): Promise<void> {
   });
 }
 
-async function claimAbandoned(deps: Deps, stream: string, count: number): Promise<Entry[]> {
+/** Says that what is in hand is not abandoned, however long it waits for its turn or its answer. */
+async function keepInHand(deps: Deps): Promise<void> {
+  const byStream = new Map<string, string[]>();
+  for (const { entries } of deps.link.inHand.values()) {
+    for (const { stream, id } of entries) {
+      const ids = byStream.get(stream);
+      if (ids === undefined) byStream.set(stream, [id]);
+      else ids.push(id);
+    }
+  }
+  for (const [stream, ids] of byStream) {
+    await deps.writer
+      .xclaim(stream, GATEWAY_GROUP, deps.consumer, 0, ...ids, "JUSTID")
+      .catch((error: unknown) => {
+        if (!isMissingGroup(error)) throw error;
+      });
+  }
+}
+
+async function claimAbandoned(deps: Deps, stream: string, cursors: Map<string, string>): Promise<void> {
+  const room = READ_AHEAD - deps.link.queue.length;
+  if (room <= 0) return;
   try {
-    const [, entries] = (await deps.writer.xautoclaim(
+    const [next, entries] = (await deps.writer.xautoclaim(
       stream,
       GATEWAY_GROUP,
       deps.consumer,
       CLAIM_IDLE_MS,
-      "0",
+      cursors.get(stream) ?? "0-0",
       "COUNT",
-      count,
+      room,
     )) as [string, (Entry | null)[]];
-    return entries.filter((entry) => entry !== null);
+    cursors.set(stream, next);
+    await take(
+      deps,
+      stream,
+      entries.filter((entry) => entry !== null),
+    );
   } catch (error) {
     if (!isMissingGroup(error)) throw error;
     await makeGroup(deps.writer, stream);
-    return [];
   }
 }
 
 async function take(deps: Deps, stream: string, entries: readonly Entry[]): Promise<void> {
-  for (const [entryId, flat] of entries) {
+  for (const [id, flat] of entries) {
     const fields = fieldsOf(flat);
     const submitId = fields.get(ENTRY_FIELDS.submitId) ?? "";
-    const acknowledge = (): void => {
-      deps.link.inHand.delete(submitId);
-      deps.writer
-        .pipeline()
-        .xack(stream, GATEWAY_GROUP, entryId)
-        .xdel(stream, entryId)
-        .exec()
-        .catch(() => undefined);
-    };
-    // One command under two entries is one piece of work; the second entry's reader finds it done.
-    if (deps.link.inHand.has(submitId)) continue;
-    const parsed = parseCommand(
-      Number(fields.get(ENTRY_FIELDS.version)),
-      fields.get(ENTRY_FIELDS.payload) ?? "",
-    );
-    if (!parsed.ok || parsed.command.submitId !== submitId) {
-      const why = parsed.ok ? "malformed_payload" : parsed.why;
-      deps.log.error({ submitId, why }, "a command cannot be understood and is dead");
-      await markDead(deps.database, submitId, why);
-      acknowledge();
-      continue;
-    }
-    const hand: CommandInHand = {
-      command: parsed.command,
-      openParts: new Set(parsed.command.parts.map((_, index) => index + 1)),
-      acknowledge,
-    };
-    deps.link.inHand.set(submitId, hand);
-    deps.link.queue.offer(firstWrites(hand));
+    reach("command_read");
+    const inHand = deps.link.inHand.get(submitId);
+    if (inHand === undefined) await takeInHand(deps, { stream, id }, submitId, fields);
+    // One command under several entries is one piece of work, which ends all of them.
+    else if (!inHand.entries.some((it) => it.id === id)) inHand.entries.push({ stream, id });
   }
+}
+
+async function takeInHand(
+  deps: Deps,
+  entry: StreamEntry,
+  submitId: string,
+  fields: ReadonlyMap<string, string>,
+): Promise<void> {
+  const parsed = understand(deps, submitId, fields);
+  if (!parsed.ok) {
+    deps.log.error({ submitId, why: parsed.why }, "a command cannot be understood and is dead");
+    await markDead(deps.database, submitId, parsed.why);
+    return acknowledge(deps, [entry]);
+  }
+  const { inHand } = deps.link;
+  const letGo = (): void => {
+    if (inHand.get(submitId) === hand) inHand.delete(submitId);
+  };
+  const hand: CommandInHand = {
+    command: parsed.command,
+    openParts: new Set(parsed.command.parts.map((_, index) => index + 1)),
+    entries: [entry],
+    acknowledge() {
+      letGo();
+      acknowledge(deps, hand.entries);
+    },
+    letGo,
+  };
+  inHand.set(submitId, hand);
+  deps.link.queue.offer(firstWrites(hand));
+}
+
+/** Also whether it is for this supplier: a channel may have moved since, and receipts would not match. */
+function understand(
+  deps: Deps,
+  submitId: string,
+  fields: ReadonlyMap<string, string>,
+): ParsedCommand | { ok: false; why: "wrong_supplier" } {
+  const version = Number(fields.get(ENTRY_FIELDS.version));
+  const parsed = parseCommand(version, fields.get(ENTRY_FIELDS.payload) ?? "");
+  if (!parsed.ok) return parsed;
+  if (parsed.command.submitId !== submitId) return { ok: false, why: "malformed_payload" };
+  return parsed.command.supplierId === deps.link.id ? parsed : { ok: false, why: "wrong_supplier" };
+}
+
+/** Where Redis does not hear it the entries come back, are found done, and are acknowledged then. */
+function acknowledge(deps: Deps, entries: readonly StreamEntry[]): void {
+  const together = deps.writer.multi();
+  for (const { stream, id } of entries) together.xack(stream, GATEWAY_GROUP, id).xdel(stream, id);
+  together.exec().then(
+    () => reach("stream_acked"),
+    (error: unknown) =>
+      deps.log.warn({ error: errorName(error) }, "an entry could not be acknowledged; it comes back"),
+  );
 }
 
 function fieldsOf(flat: readonly string[]): Map<string, string> {
@@ -157,10 +219,11 @@ async function withDeadline<T>(reader: Redis, call: Promise<T>): Promise<T> {
       reject(new Error("a blocking read did not come back"));
     }, READ_DEADLINE_MS);
   });
+  // After the deadline nobody waits for it any more; what it had read comes back by claiming.
+  call.catch(() => undefined);
   try {
     return await Promise.race([call, late]);
   } finally {
     clearTimeout(timer);
-    call.catch((error: unknown) => errorName(error));
   }
 }

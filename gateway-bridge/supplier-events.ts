@@ -5,6 +5,7 @@ import type { Holder, PartWrite } from "../db/takes.ts";
 import { noResponseEventKey, receiptEventKey, responseEventKey } from "../domain/ids.ts";
 import { type Answer } from "../domain/supplier-codes.ts";
 import type { ReceivedDeliver } from "./cmpp-deliver.ts";
+import { answeredMsgId, receiptBy, type SupplierProfile } from "./supplier.ts";
 
 export function responseEvent(
   holder: Holder,
@@ -33,19 +34,27 @@ export function noResponseEvent(holder: Holder, write: PartWrite): SupplierEvent
   };
 }
 
-export function deliverEvent(holder: Holder, deliver: ReceivedDeliver): SupplierEvent {
+/** `meaning` is what a receipt's state says by the supplier's own table, as of now. */
+export function deliverEvent(
+  holder: Holder,
+  profile: SupplierProfile,
+  deliver: ReceivedDeliver,
+): SupplierEvent {
   switch (deliver.kind) {
-    case "receipt":
+    case "receipt": {
+      const msgId = answeredMsgId(profile, deliver.msgId);
       return {
         ...of(holder),
-        key: receiptEventKey(holder.supplierId, deliver.msgId, deliver.number, deliver.stat),
+        key: receiptEventKey(holder.supplierId, msgId, deliver.number, deliver.stat),
         kind: "receipt",
-        msgId: deliver.msgId,
+        msgId,
         stat: deliver.stat,
+        meaning: receiptBy(profile, deliver.stat),
         number: deliver.number,
         srcId: deliver.srcId,
         raw: deliver.raw,
       };
+    }
     case "inbound":
       return {
         ...of(holder),

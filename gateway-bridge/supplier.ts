@@ -1,8 +1,12 @@
 /**
  * What a supplier is like, as data: protocol version, login, pace, and the quirks in which suppliers
- * differ. Stored in `suppliers.profile`; an unknown key is an error.
+ * differ. Stored in `suppliers.profile` and editable while the gateway runs; an unknown key is an error.
  */
 import { z } from "zod";
+import type { SegmentReceipt } from "../domain/message.ts";
+import { type Answer, answerOf, receiptOf } from "../domain/supplier-codes.ts";
+
+const resultCodes = z.array(z.int().min(1).max(0xffff_ffff));
 
 export const supplierProfile = z.strictObject({
   host: z.string().min(1),
@@ -10,6 +14,8 @@ export const supplierProfile = z.strictObject({
   version: z.enum(["2.0", "3.0"]),
   /** Source_Addr: six characters. */
   spId: z.string().min(1).max(6),
+  /** How a shorter one enters the digest of the login (cmpp §4.1). */
+  shortLogin: z.enum(["padded", "bare"]).default("padded"),
   serviceId: z.string().max(10).default(""),
   /** Msg_src where it differs from the login (cmpp §14, 10). */
   msgSrc: z.string().max(6).optional(),
@@ -18,14 +24,25 @@ export const supplierProfile = z.strictObject({
   window: z.int().min(1).max(512).default(16),
   /** Parts a second over all connections of the account (B5). */
   ratePerSecond: z.int().min(1).max(10_000).default(200),
-  responseTimeoutMs: z.int().min(100).default(10_000),
-  connectTimeoutMs: z.int().min(100).default(10_000),
+  responseTimeoutMs: z.int().min(100).max(600_000).default(10_000),
+  connectTimeoutMs: z.int().min(100).max(600_000).default(10_000),
   /** Silence after which an ACTIVE_TEST is sent. */
-  heartbeatIdleMs: z.int().min(100).default(30_000),
-  heartbeatTimeoutMs: z.int().min(100).default(10_000),
+  heartbeatIdleMs: z.int().min(100).max(600_000).default(30_000),
+  heartbeatTimeoutMs: z.int().min(100).max(600_000).default(10_000),
   /** Results that say "slower" and take nothing (D, cmpp §11). */
-  throttleResults: z.array(z.int()).default([8]),
-  throttleBackoffMs: z.int().min(1).default(1_000),
+  throttleResults: resultCodes.default([8]),
+  throttleBackoffMs: z.int().min(1).max(600_000).default(1_000),
+  /** Results that leave open whether the text went on, beside those that always do (cmpp §11). */
+  uncertainResults: resultCodes.default([]),
+  /** Receipt states that mean something else, or nothing known, with others (cmpp §6). */
+  stats: z
+    .record(z.string().min(1).max(16), z.enum(["delivered", "failed", "undecided"]))
+    .default({})
+    .transform((stats) =>
+      Object.fromEntries(Object.entries(stats).map(([stat, means]) => [spelled(stat), means])),
+    ),
+  /** How a receipt spells the Msg_Id of the answer: alike, or with its eight bytes reversed (cmpp §17). */
+  receiptMsgId: z.enum(["as_answered", "bytes_reversed"]).default("as_answered"),
 });
 export type SupplierProfile = z.infer<typeof supplierProfile>;
 
@@ -35,3 +52,22 @@ export interface Supplier {
   secret: string;
   profile: SupplierProfile;
 }
+
+/** What one supplier's answer to a submit means. Uncertain goes before throttled: never written twice. */
+export function answerBy(profile: SupplierProfile, result: number): Answer {
+  if (result !== 0 && profile.uncertainResults.includes(result)) return "unknown";
+  return answerOf(result, profile.throttleResults);
+}
+
+/** What one supplier's receipt state means. */
+export const receiptBy = (profile: SupplierProfile, stat: string): SegmentReceipt =>
+  profile.stats[spelled(stat)] ?? receiptOf(stat);
+
+/** The Msg_Id of the answer that a receipt belongs to, 16 hex characters. */
+export function answeredMsgId(profile: SupplierProfile, msgId: string): string {
+  if (profile.receiptMsgId === "as_answered") return msgId;
+  return Buffer.from(msgId, "hex").reverse().toString("hex");
+}
+
+/** Case and padding vary (cmpp §5). */
+const spelled = (stat: string): string => stat.trim().toUpperCase();

@@ -1,0 +1,59 @@
+/** What becomes of events while PostgreSQL is not there: nobody listens at the address used here. */
+import { afterAll, describe, expect, it } from "vitest";
+import { openDatabase } from "../db/client.ts";
+import type { SupplierEvent } from "../db/events.ts";
+import { createEventRecorder } from "./events.ts";
+
+const nothing = (): void => undefined;
+const database = openDatabase("postgres://nobody@127.0.0.1:1/nothing", "gateway");
+afterAll(() => database.close());
+
+const recorder = () =>
+  createEventRecorder({
+    database,
+    streams: { wake: nothing },
+    log: { info: nothing, warn: nothing, error: nothing },
+  });
+
+const event = (kind: SupplierEvent["kind"], key: number): SupplierEvent => ({
+  key: `${kind}:${key}`,
+  kind,
+  supplierId: "sup_1",
+  slot: 0,
+  epoch: 1n,
+});
+
+/** What became of a promise, and undefined while nothing did. */
+function fate(promise: Promise<void>): () => string | undefined {
+  let what: string | undefined;
+  promise.then(
+    () => (what = "committed"),
+    () => (what = "rejected"),
+  );
+  return () => what;
+}
+
+describe("events while PostgreSQL is away", () => {
+  it("are kept, and given up when the process ends, which does not wait for ever (D2)", async () => {
+    const events = recorder();
+    const kept = fate(events.record(event("response", 1)));
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    expect(kept()).toBeUndefined();
+
+    const since = performance.now();
+    await events.drain(300);
+    expect(performance.now() - since).toBeLessThan(1_000);
+    await expect(events.record(event("response", 2))).rejects.toThrow();
+  });
+
+  it("are turned away beyond a bound where the supplier says them again, and no answer is", async () => {
+    const events = recorder();
+    const kept = Array.from({ length: 10_100 }, (_, key) => fate(events.record(event("receipt", key))));
+    const answer = fate(events.record(event("response", 1)));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+
+    expect(kept.filter((what) => what() === "rejected").length).toBe(100);
+    expect(answer()).toBeUndefined();
+    await events.drain(1);
+  });
+});
