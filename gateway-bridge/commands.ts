@@ -16,6 +16,7 @@ import { type CommandQueue, done, type Write } from "./command-queue.ts";
 import type { EventRecorder } from "./events.ts";
 import { isArmed, reach } from "./kill-points.ts";
 import type { Pace } from "./pace.ts";
+import { seldom } from "./seldom.ts";
 import { noResponseEvent, responseEvent } from "./supplier-events.ts";
 import { answerBy, type SupplierProfile } from "./supplier.ts";
 
@@ -38,6 +39,11 @@ export class Lane {
   readonly #holder: Holder;
   readonly #profile: () => SupplierProfile;
   readonly #queue: CommandQueue;
+  readonly #unknownAnswers = seldom(
+    (_, count) =>
+      this.#deps.log.warn({ supplier: this.#holder.supplierId, count }, "answers belong to no known submit"),
+    () => performance.now(),
+  );
   readonly #pace: Pace;
   readonly #session: CmppSession<Write>;
   readonly #forget: () => void;
@@ -107,7 +113,7 @@ export class Lane {
     reach("response_read");
     const write = answered.key;
     if (write === undefined) {
-      this.#deps.log.warn({ supplier: this.#holder.supplierId }, "an answer belongs to no known submit");
+      this.#unknownAnswers.say("answer");
       return;
     }
     const answer = answerBy(this.#profile(), answered.result);

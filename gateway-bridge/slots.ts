@@ -10,6 +10,7 @@ import { CmppSession, type WhyNotConnected } from "./cmpp-session.ts";
 import type { Write } from "./command-queue.ts";
 import { Lane, type LaneDeps } from "./commands.ts";
 import type { LockKeeper } from "./lock-keeper.ts";
+import { seldom } from "./seldom.ts";
 import { deliverEvent } from "./supplier-events.ts";
 import type { SupplierLink } from "./supplier-link.ts";
 import type { Supplier } from "./supplier.ts";
@@ -50,6 +51,10 @@ export class Slot {
   #lane: Lane | undefined;
   #epoch: bigint | undefined;
   #lastError: string | null = null;
+  readonly #leftAside = seldom(
+    (what, count) => this.#deps.log.warn({ ...this.#name(), what, count }, "something read was left aside"),
+    () => performance.now(),
+  );
 
   constructor(deps: SlotDeps, link: SupplierLink, slot: number) {
     this.#deps = deps;
@@ -238,7 +243,7 @@ export class Slot {
         unanswered: (write) => lane.onNoResponse(write),
         windowFree: () => lane.pump(),
         deliver: (deliver) => this.#deps.recorder.record(deliverEvent(holder, profile(), deliver)),
-        ignored: (what) => this.#deps.log.warn({ ...this.#name(), what }, "something read was left aside"),
+        ignored: (what) => this.#leftAside.say(what),
         closed: (why, unanswered) => {
           for (const write of unanswered) lane.onNoResponse(write);
           end(why);
