@@ -60,9 +60,9 @@ async function save(chain: Chain, id: string, number: number, shape: string): Pr
   const workflowId = attemptWorkflowId(attemptIdOf(id as MessageId, number));
   const handle = chain.temporal.client.workflow.getHandle(workflowId);
   await handle.result();
-  const json: unknown = JSON.parse(historyToJSON(await handle.fetchHistory()), (key, value: unknown) =>
-    // Where it ran is nobody's business.
-    key === "identity" ? "worker" : value,
+  const json: unknown = JSON.parse(historyToJSON(await handle.fetchHistory()), (_, value: unknown) =>
+    // Process and machine, also in the name of a sticky queue: where it ran is nobody's business.
+    typeof value === "string" && /^\d+@\S+$/.test(value) ? "worker" : value,
   );
   await writeFile(new URL(`${shape}.json`, folder), `${JSON.stringify(json, null, 1)}\n`);
 }
