@@ -24,12 +24,14 @@ export function roleRecipe(role: Role, { root, home, servers }: Copy, layout: La
   return {
     name: role,
     title: role,
-    command: process.execPath,
+    command: process.env["WAYBILL_NODE"] ?? process.execPath,
     args: ["--enable-source-maps", path.join(root, "dist", script), ...args],
     env: {
       ...inherited(),
       ...layout.temporal,
       NODE_COMPILE_CACHE: path.join(home, "compile-cache"), // Starts faster from Node 22 on; unknown to 20.
+      // Made at build time: a worker that finds it does not compile workflow code at each start.
+      WAYBILL_WORKFLOW_BUNDLE: path.join(root, "dist/workflow-bundle.js"),
       DATABASE_URL: servers.databaseUrl,
       REDIS_URL: servers.redisUrl,
       WAYBILL_HOST: "127.0.0.1",
