@@ -1,5 +1,5 @@
 /** What becomes of events while PostgreSQL is not there: nobody listens at the address used here. */
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { openDatabase } from "../db/client.ts";
 import type { SupplierEvent } from "../db/events.ts";
 import { createEventRecorder } from "./events.ts";
@@ -8,11 +8,12 @@ const nothing = (): void => undefined;
 const database = openDatabase("postgres://nobody@127.0.0.1:1/nothing", "gateway");
 afterAll(() => database.close());
 
-const recorder = () =>
+/** `warn` hears of each try that found no database. */
+const recorder = (warn: () => void = nothing) =>
   createEventRecorder({
     database,
     streams: { wake: nothing },
-    log: { info: nothing, warn: nothing, error: nothing },
+    log: { info: nothing, warn, error: nothing },
   });
 
 const event = (kind: SupplierEvent["kind"], key: number): SupplierEvent => ({
@@ -35,9 +36,10 @@ function fate(promise: Promise<void>): () => string | undefined {
 
 describe("events while PostgreSQL is away", () => {
   it("are kept, and given up when the process ends, which does not wait for ever (D2)", async () => {
-    const events = recorder();
+    const failed = vi.fn<() => void>();
+    const events = recorder(failed);
     const kept = fate(events.record(event("response", 1)));
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    await vi.waitFor(() => expect(failed).toHaveBeenCalledTimes(2), 5_000);
     expect(kept()).toBeUndefined();
 
     const since = performance.now();
@@ -50,9 +52,8 @@ describe("events while PostgreSQL is away", () => {
     const events = recorder();
     const kept = Array.from({ length: 10_100 }, (_, key) => fate(events.record(event("receipt", key))));
     const answer = fate(events.record(event("response", 1)));
-    await new Promise((resolve) => setTimeout(resolve, 50));
-
-    expect(kept.filter((what) => what() === "rejected").length).toBe(100);
+    const turnedAway = (): number => kept.filter((what) => what() === "rejected").length;
+    await vi.waitFor(() => expect(turnedAway()).toBe(100));
     expect(answer()).toBeUndefined();
     await events.drain(1);
   });

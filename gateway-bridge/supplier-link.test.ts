@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SupplierRow } from "../db/connections.ts";
 import { SupplierLink } from "./supplier-link.ts";
 
@@ -13,12 +13,11 @@ const row = (profile: object = {}, more: Partial<SupplierRow> = {}): SupplierRow
 });
 
 /** Permits that can be had by whoever waits a second, which is how long what is added counts as used. */
-async function share(link: SupplierLink): Promise<number> {
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+function share(link: SupplierLink): number {
+  vi.advanceTimersByTime(1_100);
   let count = 0;
-  for (const until = performance.now() + 1_000; performance.now() < until;) {
+  for (const until = performance.now() + 1_000; performance.now() < until; vi.advanceTimersByTime(5)) {
     for (let i = link.pace.reserve(100); i > 0; i--, count++) link.pace.spend();
-    await new Promise((resolve) => setTimeout(resolve, 5));
   }
   return count;
 }
@@ -63,20 +62,23 @@ describe("an edit of a supplier", () => {
 });
 
 describe("a process's share of an account's rate (B5)", () => {
-  it("is that of its slots, and the shares of all slots are the whole rate", async () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it("is that of its slots, and the shares of all slots are the whole rate", () => {
     const slots = [[0], [1], [2], [0, 1, 2]];
     const links = slots.map((owned) => {
       const link = new SupplierLink(row({ ratePerSecond: 10 }));
       for (const slot of owned) link.own(slot);
       return link;
     });
-    expect(await Promise.all(links.map(share))).toEqual([3, 3, 4, 10]);
+    expect(links.map(share)).toEqual([3, 3, 4, 10]);
   });
 
-  it("goes with the slot", async () => {
+  it("goes with the slot", () => {
     const link = new SupplierLink(row({ ratePerSecond: 10 }));
     for (const slot of [0, 1, 2]) link.own(slot);
     link.disown(2);
-    expect(await share(link)).toBe(6);
+    expect(share(link)).toBe(6);
   });
 });
