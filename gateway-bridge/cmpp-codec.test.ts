@@ -532,6 +532,20 @@ describe("framing", () => {
     expect(framer.push(stream)).toEqual({ frames: [], broken });
   });
 
+  it("copies nothing of a PDU that one chunk holds whole, and only a cut one of the others", () => {
+    const framer = new Framer();
+    // Not from Node's pool, which small buffers share.
+    const chunk = Buffer.alloc(30 + stream.length);
+    chunk.writeUInt32BE(30, 0);
+    stream.copy(chunk, 30);
+    const [cutBefore, ...whole] = framer
+      .push(chunk.subarray(0, 7))
+      .frames.concat(framer.push(chunk.subarray(7)).frames);
+    expect(cutBefore?.buffer === chunk.buffer).toBe(false);
+    expect(asHex(whole)).toEqual(frames);
+    for (const frame of whole) expect(frame.buffer).toBe(chunk.buffer);
+  });
+
   it("takes a PDU of the greatest length", () => {
     const longest = Buffer.alloc(MAX_PDU_BYTES);
     longest.writeUInt32BE(MAX_PDU_BYTES, 0);
@@ -561,6 +575,24 @@ describe("arbitrary input", () => {
         new Framer().push(bytes);
       }),
       { numRuns: 3_000 },
+    );
+  });
+
+  it("is read to the end of its frame and never beyond (cmpp §2)", () => {
+    const names = fc.constantFrom(...CASES.map(([name]) => VECTORS[name]));
+    const around = fc.uint8Array({ minLength: 40, maxLength: 40 });
+    fc.assert(
+      fc.property(names, fc.nat(200), fc.nat(255), version, around, (hex, cut, length, spoken, bytes) => {
+        const frame = Buffer.from(hex, "hex").subarray(0, Math.max(12, hex.length / 2 - cut));
+        // A Msg_Length that promises more than there is.
+        for (const at of [76, 88, 129 + 21, 142 + 32]) if (at < frame.length) frame.writeUInt8(length, at);
+        const inside = Buffer.concat([bytes, frame, bytes]).subarray(40, 40 + frame.length);
+        const found = decode(inside, spoken);
+        expect(found).toEqual(decode(Buffer.from(frame), spoken));
+        if (!found.ok || found.pdu.command !== "deliver") return;
+        expect(readDeliver(found.pdu, inside)).toEqual(readDeliver(found.pdu, Buffer.from(frame)));
+      }),
+      { numRuns: 2_000 },
     );
   });
 

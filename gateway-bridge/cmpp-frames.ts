@@ -16,30 +16,57 @@ export interface FramedBytes {
 }
 
 export class Framer {
-  #rest: Buffer = Buffer.alloc(0);
+  /** The beginning of a PDU that a chunk cut: the only bytes that are copied, and never more than one PDU. */
+  #cut: Buffer = NOTHING;
+  #cutBytes = 0;
   #broken: BrokenFraming | undefined;
 
   /** Takes what was read; answers the PDUs that are complete by now. Never throws. */
   push(chunk: Buffer): FramedBytes {
-    if (this.#broken !== undefined) return { frames: [], broken: this.#broken };
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const frames: Buffer[] = [];
-    let start = 0;
-    while (bytes.length - start >= HEADER_BYTES) {
-      const length = bytes.readUInt32BE(start);
+    let at = this.#broken === undefined ? this.#finishCut(chunk, frames) : 0;
+    while (this.#broken === undefined && chunk.length - at >= HEADER_BYTES) {
+      const length = chunk.readUInt32BE(at);
       this.#broken = brokenLength(length);
-      if (this.#broken !== undefined) {
-        this.#rest = Buffer.alloc(0);
-        return { frames, broken: this.#broken };
-      }
-      if (bytes.length - start < length) break;
-      frames.push(bytes.subarray(start, start + length));
-      start += length;
+      if (this.#broken !== undefined || chunk.length - at < length) break;
+      frames.push(chunk.subarray(at, at + length));
+      at += length;
     }
-    this.#rest = bytes.subarray(start);
+    if (this.#broken !== undefined) return { frames, broken: this.#broken };
+    this.#keep(chunk.subarray(at));
     return { frames };
   }
+
+  /** Adds to a PDU that was cut what it still lacks. Answers how much of the chunk that was. */
+  #finishCut(chunk: Buffer, frames: Buffer[]): number {
+    if (this.#cutBytes === 0) return 0;
+    let at = this.#fill(chunk, HEADER_BYTES);
+    if (this.#cutBytes < HEADER_BYTES) return at;
+    const length = this.#cut.readUInt32BE(0);
+    this.#broken = brokenLength(length);
+    if (this.#broken !== undefined) return at;
+    at += this.#fill(chunk.subarray(at), length);
+    if (this.#cutBytes === length) {
+      frames.push(Buffer.from(this.#cut.subarray(0, length)));
+      this.#cutBytes = 0;
+    }
+    return at;
+  }
+
+  #fill(bytes: Buffer, upTo: number): number {
+    const count = Math.max(0, Math.min(bytes.length, upTo - this.#cutBytes));
+    this.#keep(bytes.subarray(0, count));
+    return count;
+  }
+
+  #keep(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    if (this.#cut === NOTHING) this.#cut = Buffer.allocUnsafeSlow(MAX_PDU_BYTES);
+    this.#cutBytes += bytes.copy(this.#cut, this.#cutBytes);
+  }
 }
+
+const NOTHING = Buffer.alloc(0);
 
 function brokenLength(length: number): BrokenFraming | undefined {
   if (length < HEADER_BYTES) return "length_below_header";
