@@ -1,5 +1,4 @@
 /** The steps of an attempt as Temporal activities, in reading order. Workflows import the type alone. */
-import { randomUUID } from "node:crypto";
 import type { Planned } from "../db/attempts.ts";
 import { type Database, isAway } from "../db/client.ts";
 import type {
@@ -63,7 +62,7 @@ export function createActivities(deps: ActivityDeps): Activities {
     reserve: step("reserve", reserveBatch(planning)),
     planRoute: step("plan_route", planBatch(planning, Math.random), (it) => it.kind === "disconnected"),
     persistOutbox: step("persist_outbox", persistBatch(planning)),
-    publish: step("publish", publishBatch({ database, streams, newToken: randomUUID })),
+    publish: step("publish", publishBatch({ database, streams })),
     settleOrRetry: step("settle_or_retry", settleBatch(settlement)),
     openReview: persevering(review.openReview, forEver),
     closeReview: persevering(review.closeReview, forEver),

@@ -4,7 +4,8 @@
  * nothing, and after the last counted try it gives up for a person to look.
  */
 import { ApplicationFailure, CancelledFailure, Context } from "@temporalio/activity";
-import { isAway, sqlState } from "../db/client.ts";
+import { isAway } from "../db/client.ts";
+import { errorName } from "../workers/service.ts";
 
 /** Type of the failure that sends an attempt to review. */
 export const STEP_EXHAUSTED = "StepExhausted";
@@ -69,7 +70,7 @@ const heartbeatShare = (context: Context): number => (context.info.heartbeatTime
 
 /** A history gets a code and never the error's message, which may quote what a row held. */
 function exhausted(error: unknown): ApplicationFailure {
-  const kind = kindOf(error);
+  const kind = errorName(error);
   return ApplicationFailure.nonRetryable(`gave up after an error of kind ${kind}`, STEP_EXHAUSTED, kind);
 }
 
@@ -77,7 +78,4 @@ function exhausted(error: unknown): ApplicationFailure {
 const failed = (error: unknown): ApplicationFailure | CancelledFailure =>
   error instanceof CancelledFailure
     ? error
-    : ApplicationFailure.retryable("the step failed", "StepFailed", kindOf(error));
-
-const kindOf = (error: unknown): string =>
-  sqlState(error) ?? (error instanceof Error ? error.name : "unknown");
+    : ApplicationFailure.retryable("the step failed", "StepFailed", errorName(error));

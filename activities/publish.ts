@@ -1,4 +1,5 @@
 /** Step 4, and the sweeper's: claimed commands go to the stream in one pipeline, then are marked (C2). */
+import { randomUUID } from "node:crypto";
 import type { Session } from "../db/client.ts";
 import {
   claimOwnCommands,
@@ -16,13 +17,12 @@ import type { Streams } from "../gateway-bridge/streams.ts";
 export interface PublishDeps {
   database: Session;
   streams: Pick<Streams, "add" | "addToShadow">;
-  newToken: () => string;
 }
 
 export const publishBatch =
   (deps: PublishDeps) =>
   async (attemptIds: string[]): Promise<PublishAnswer[]> => {
-    const token = deps.newToken();
+    const token = randomUUID();
     const claimed = await claimOwnCommands(deps.database, token, attemptIds);
     const published = await publishClaimed(deps, token, claimed);
     const left = attemptIds.filter((id) => !published.has(id));

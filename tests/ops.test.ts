@@ -579,7 +579,7 @@ describe("reconcile (C6)", () => {
 
   async function published(channel: number): Promise<AttemptId> {
     const attempt = await queuedAttempt(api.database, { channel });
-    const publish = publishBatch({ database: api.database, streams, newToken: () => uniqueName("claim") });
+    const publish = publishBatch({ database: api.database, streams });
     expect(await publish([attempt])).toEqual([{ kind: "published" }]);
     return attempt;
   }

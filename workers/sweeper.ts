@@ -83,11 +83,7 @@ async function publishLeftBehind(deps: Deps, batch: number): Promise<number> {
   await deps.streams.ping();
   const token = randomUUID();
   const claimed = await claimLeftBehind(deps.database, token, batch);
-  await publishClaimed(
-    { database: deps.database, streams: deps.streams, newToken: randomUUID },
-    token,
-    claimed,
-  );
+  await publishClaimed(deps, token, claimed);
   return claimed.length;
 }
 
