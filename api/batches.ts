@@ -10,9 +10,9 @@ import { FINAL_STATUSES, MESSAGE_STATUSES } from "../domain/message.ts";
 import { parseBatch, templateIdsIn } from "../domain/submission.ts";
 import type { acceptedBatch, AnswerOf, batch as batchShape } from "./answers.ts";
 import { callerOf, type SubmissionRate } from "./authentication.ts";
-import { idempotencyKey, sendAccepted } from "./idempotency.ts";
+import { idempotencyKey, sendAccepted, sendFirstAnswerOrRefuse } from "./idempotency.ts";
 import { acceptedView, checkWebhook, newMessage, newMessageId, type WebhookCheck } from "./messages.ts";
-import { problemOf, ProblemError, refuse } from "./problems.ts";
+import { problemOf, ProblemError } from "./problems.ts";
 
 type Item = AnswerOf<typeof acceptedBatch>["items"][number];
 
@@ -21,7 +21,7 @@ export function submitBatch(session: Session, rate: SubmissionRate, mayCall: Web
     const sender = callerOf(response);
     const templates = await findTemplates(session, sender.applicationId, templateIdsIn(request.body));
     const parsed = parseBatch(request.body, templates);
-    if (!parsed.ok) throw refuse(parsed);
+    if (!parsed.ok) return sendFirstAnswerOrRefuse(session, sender, request, response, parsed);
     const { items, contents, allowDuplicates } = parsed.value;
     const key = idempotencyKey(request, { contents, allowDuplicates });
     rate.spend(sender, items.length - 1);

@@ -21,9 +21,9 @@ import {
 } from "../domain/submission.ts";
 import { unitsOf, type acceptedMessage, type AnswerOf, type listedMessage, type message } from "./answers.ts";
 import { callerOf } from "./authentication.ts";
-import { idempotencyKey, sendAccepted } from "./idempotency.ts";
+import { idempotencyKey, sendAccepted, sendFirstAnswerOrRefuse } from "./idempotency.ts";
 import { pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "./paging.ts";
-import { ProblemError, refuse } from "./problems.ts";
+import { ProblemError } from "./problems.ts";
 import { deliveryView } from "./webhooks.ts";
 import { consideredOf, timelineOf, waitingFor } from "./timeline.ts";
 
@@ -35,7 +35,7 @@ export function submitMessage(session: Session, mayCall: WebhookCheck): RequestH
     const sender = callerOf(response);
     const templates = await findTemplates(session, sender.applicationId, templateIdsIn(request.body));
     const parsed = checkWebhook(parseSubmission(request.body, templates), mayCall);
-    if (!parsed.ok) throw refuse(parsed);
+    if (!parsed.ok) return sendFirstAnswerOrRefuse(session, sender, request, response, parsed);
     const { value } = parsed;
     const key = idempotencyKey(request, value.content);
     const id = newMessageId();
@@ -79,10 +79,10 @@ export const acceptedView = (
 
 export function checkWebhook(parsed: Parsed<Submission>, mayCall: WebhookCheck): Parsed<Submission> {
   if (!parsed.ok) return parsed;
-  const url = parsed.value.content.webhookUrl;
-  if (url === undefined || mayCall(url)) return parsed;
+  const { content } = parsed.value;
+  if (content.webhookUrl === undefined || mayCall(content.webhookUrl)) return parsed;
   const errors = [{ path: "webhookUrl", message: "lies inside a network that webhooks may not reach" }];
-  return { ok: false, code: "webhook_address_refused", errors };
+  return { ok: false, code: "webhook_address_refused", errors, content };
 }
 
 export function showMessage(session: Session): RequestHandler<{ id: string }> {

@@ -113,10 +113,22 @@ function valuesOf({ sender, messages, batch, key, answer }: Acceptance): unknown
 }
 
 async function readBack(session: Session, { sender, key }: Acceptance): Promise<Accepted> {
-  const [first] = await session.run(FIRST_ANSWER, [sender.applicationId, key?.key]);
-  if (first === undefined) throw new Error("a submission was neither accepted nor found under its key");
-  if (key?.bodyHash.equals(first.body_hash) !== true) return { outcome: "key_reused" };
-  return { outcome: "replayed", answer: first.answer };
+  const before = key && (await answeredBefore(session, sender, key));
+  if (before === undefined) throw new Error("a submission was neither accepted nor found under its key");
+  return before;
+}
+
+/** What a client's key stands for already; undefined where it is new. */
+export async function answeredBefore(
+  session: Session,
+  { applicationId }: Sender,
+  { key, bodyHash }: NonNullable<Acceptance["key"]>,
+): Promise<Accepted | undefined> {
+  const [first] = await session.run(FIRST_ANSWER, [applicationId, key]);
+  if (first === undefined) return undefined;
+  return bodyHash.equals(first.body_hash)
+    ? { outcome: "replayed", answer: first.answer }
+    : { outcome: "key_reused" };
 }
 
 const FIRST_ANSWER = statement<{ body_hash: Buffer; answer: string }>(

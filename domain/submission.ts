@@ -94,7 +94,13 @@ export interface Submission {
   shape: TextShape;
 }
 
-export type Parsed<T> = { ok: true; value: T } | ({ ok: false } & Refusal);
+export type Parsed<T> = { ok: true; value: T } | Refused;
+
+/**
+ * `content` is what the request says, where it could be read and a rule of today is against it: the same
+ * request may have been accepted before, and its key then stands for that (A1).
+ */
+export type Refused = { ok: false; content?: unknown } & Refusal;
 
 interface BatchSubmission {
   allowDuplicates: boolean;
@@ -141,49 +147,46 @@ function parseListed(body: unknown, templates: Templates): Parsed<BatchSubmissio
   if (!batch.success) return refused(batch.error);
   const { messages, allowDuplicates } = batch.data;
   const items = messages.map((message) => parseSubmission(message, templates));
-  return { ok: true, value: asBatch(messages, items, allowDuplicates) };
+  const contents = items.map((item, index) =>
+    item.ok ? item.value.content : (item.content ?? messages[index]),
+  );
+  return { ok: true, value: asBatch(contents, items, allowDuplicates) };
 }
 
 function parseShared(body: unknown, templates: Templates): Parsed<BatchSubmission> {
   const batch = shared.safeParse(body);
   if (!batch.success) return refused(batch.error);
   const { to, allowDuplicates, ...rest } = batch.data;
+  const numbers = to.map((value) => recipient.safeParse(value));
+  const contents = numbers.map((number, index) => ({ to: number.data ?? to[index], ...rest }));
   const anyOfThem = withShape({ to: "", ...rest }, templates);
-  if (!anyOfThem.ok) return anyOfThem;
+  if (!anyOfThem.ok) return { ...anyOfThem, content: { contents, allowDuplicates } };
   const { text, shape } = anyOfThem.value;
-  const items = to.map((value): Parsed<Submission> => {
-    const number = recipient.safeParse(value);
-    if (!number.success) return refused(number.error, "to");
-    return { ok: true, value: { content: { to: number.data, ...rest }, text, shape } };
-  });
-  return {
-    ok: true,
-    value: asBatch(
-      to.map((number) => ({ to: number, ...rest })),
-      items,
-      allowDuplicates,
-    ),
-  };
+  const items = numbers.map((number): Parsed<Submission> =>
+    number.success
+      ? { ok: true, value: { content: { to: number.data, ...rest }, text, shape } }
+      : refused(number.error, "to"),
+  );
+  return { ok: true, value: asBatch(contents, items, allowDuplicates) };
 }
 
-function asBatch(raw: unknown[], items: Parsed<Submission>[], allowDuplicates: boolean): BatchSubmission {
-  return {
-    allowDuplicates,
-    items: allowDuplicates ? items : withoutRepeats(items),
-    contents: items.map((item, index) => (item.ok ? item.value.content : raw[index])),
-  };
-}
+const asBatch = (
+  contents: unknown[],
+  items: Parsed<Submission>[],
+  allowDuplicates: boolean,
+): BatchSubmission => ({
+  allowDuplicates,
+  items: allowDuplicates ? items : withoutRepeats(items),
+  contents,
+});
 
 function withShape(content: SubmissionContent, templates: Templates): Parsed<Submission> {
   const text = textOf(content, templates);
-  if (!text.ok) return text;
+  if (!text.ok) return { ...text, content };
   const shape = describeText(text.value);
   if (shape.segmentCount > MAX_SEGMENTS) {
-    return refusal(
-      "text_too_long",
-      "text",
-      `needs ${shape.segmentCount} segments; ${MAX_SEGMENTS} is the most`,
-    );
+    const why = `needs ${shape.segmentCount} segments; ${MAX_SEGMENTS} is the most`;
+    return { ...refusal("text_too_long", "text", why), content };
   }
   return { ok: true, value: { content, text: text.value, shape } };
 }

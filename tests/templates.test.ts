@@ -15,6 +15,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 const to = "13800000000";
+const byWithdrawn = { to, templateId: "tpl_gone", templateParams: { x: "1" } };
 const byTemplate = (code: string) => ({ to, templateId: "tpl_code", templateParams: { code } });
 
 describe("a message by template", () => {
@@ -35,6 +36,36 @@ describe("a message by template", () => {
     expect(second.headers.get("idempotency-replayed")).toBe("true");
     expect(await post("2")).toMatchObject({ status: 422, body: { code: "idempotency_key_reused" } });
   });
+
+  it.each([
+    ["a message", "/v1/messages", byWithdrawn],
+    ["a batch of messages", "/v1/batches", { messages: [byWithdrawn, { to: "13800000009", text: "x" }] }],
+    ["a batch of numbers", "/v1/batches", { ...byWithdrawn, to: [to, "no number"] }],
+  ])(
+    "is answered again under its key when the template is withdrawn meanwhile: %s (A1)",
+    async (what, path, body) => {
+      await api.sql(
+        `INSERT INTO templates (id, application_id, body, status) VALUES ('tpl_gone', 'app_demo', 'bye {x}', 'approved')
+       ON CONFLICT (id) DO UPDATE SET status = 'approved'`,
+      );
+      const post = (key: string, more = {}) =>
+        api.call("POST", path, { headers: { "idempotency-key": key }, body: { ...body, ...more } });
+      const first = await post(what);
+      expect(first.status).toBe(202);
+      const count = await api.countOf("messages");
+      await api.sql(`UPDATE templates SET status = 'rejected' WHERE id = 'tpl_gone'`);
+
+      const second = await post(what);
+
+      expect(second.text).toBe(first.text);
+      expect(second.headers.get("idempotency-replayed")).toBe("true");
+      expect(await api.countOf("messages")).toBe(count);
+      if (path === "/v1/messages") {
+        expect((await post("new")).body["code"]).toBe("template_unknown");
+        expect((await post(what, { reference: "another" })).body["code"]).toBe("idempotency_key_reused");
+      }
+    },
+  );
 
   it.each([
     ["template_unknown", "templateId", { to, templateId: "tpl_none" }],
