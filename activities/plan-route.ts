@@ -42,7 +42,7 @@ async function plan(
   const end = (status: "expired" | "failed" | "refused", reason: string) =>
     database.transaction((tx) => endWithoutRoute(tx, it.attemptId, { status, reason }));
   if (it.pastLimit) return end("expired", "time_limit_passed");
-  if (!it.mayStillSend) return end("refused", "application_disabled");
+  if (it.barredBy !== null) return end("refused", it.barredBy);
   if (it.operator === null) throw new Error("a reserved message has an operator");
   const route = planRoute(candidates, it.operator, new Set(it.triedChannelIds), draw);
   switch (route.kind) {

@@ -6,25 +6,13 @@ import { isFinal, type MessageStatus } from "../domain/message.ts";
 import { type Database, type Session, statement } from "./client.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 import { endMessages } from "./settlement.ts";
+import { withdrawWhole } from "./takes.ts";
 import { addUntold } from "./untold.ts";
 
 export type Cancelled = "canceled" | "already_sent" | "not_found";
 
-export async function cancelMessage(
-  database: Database,
-  applicationId: string,
-  id: string,
-): Promise<Cancelled> {
-  try {
-    return await database.transaction((tx) => cancel(tx, applicationId, id));
-  } catch (error) {
-    if (error instanceof PartIsOnItsWay) return "already_sent";
-    throw error;
-  }
-}
-
-/** Rolls back the parts that were withdrawn before the one that a gateway had taken. */
-class PartIsOnItsWay extends Error {}
+export const cancelMessage = (database: Database, applicationId: string, id: string): Promise<Cancelled> =>
+  database.transaction((tx) => cancel(tx, applicationId, id));
 
 async function cancel(tx: Session, applicationId: string, id: string): Promise<Cancelled> {
   const [current] = await tx.run(CURRENT, [id, applicationId]);
@@ -34,12 +22,11 @@ async function cancel(tx: Session, applicationId: string, id: string): Promise<C
   if (message === undefined) return "not_found";
   if (message.status === "canceled") return "canceled";
   if (isFinal(message.status) || message.written) return "already_sent";
-  // A gateway may be taking a part this very moment; the first insert wins (C3).
-  const parts = await tx.run(WITHDRAW_ALL, [message.current_attempt_id]);
-  if (parts.some((part) => !part.withdrawn)) throw new PartIsOnItsWay();
-  const ending = { messageId: id, attemptId: message.current_attempt_id, status: "canceled" as const };
-  await endMessages(tx, [{ ...ending, reason: "canceled_by_customer" }]);
-  await addUntold(tx, [message.current_attempt_id]);
+  const attemptId = message.current_attempt_id;
+  // A gateway may be taking a part this very moment.
+  if (!(await withdrawWhole(tx, "cancel", attemptId))) return "already_sent";
+  await endMessages(tx, [{ messageId: id, attemptId, status: "canceled", reason: "canceled_by_customer" }]);
+  await addUntold(tx, [attemptId]);
   return "canceled";
 }
 
@@ -54,17 +41,4 @@ const READ = statement<{ status: MessageStatus; current_attempt_id: string; writ
           EXISTS (SELECT 1 FROM attempts a JOIN takes t ON t.submit_id = a.submit_id AND t.kind = 'write'
                    WHERE a.message_id = m.id) AS written
      FROM messages m WHERE m.id = $1`,
-);
-
-const WITHDRAW_ALL = statement<{ withdrawn: boolean }>(
-  "cancel.withdraw_all",
-  `WITH part AS (
-     SELECT a.id, a.submit_id, s.part, s.supplier_id
-       FROM attempts a JOIN segments s ON s.attempt_id = a.id WHERE a.id = $1),
-   withdrawn AS (
-     INSERT INTO takes (submit_id, part, write_number, kind, attempt_id, supplier_id, owner)
-     SELECT submit_id, part, 1, 'withdrawn', id, supplier_id, 'cancel' FROM part
-     ON CONFLICT DO NOTHING
-     RETURNING part)
-   SELECT EXISTS (SELECT 1 FROM withdrawn w WHERE w.part = part.part) AS withdrawn FROM part`,
 );

@@ -7,6 +7,7 @@ import { type FinalStatus, isFinal, type MessageStatus, type Operator } from "..
 import type { Candidate } from "../domain/route.ts";
 import type { PlanAnswer } from "../domain/steps.ts";
 import { type Session, statement } from "./client.ts";
+import { BLACKLISTED } from "./intake-rules.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 import { endMessages } from "./settlement.ts";
 
@@ -22,8 +23,11 @@ export interface PlanFacts {
   committedChannelId: string | null;
   triedChannelIds: string[];
   pastLimit: boolean;
-  mayStillSend: boolean;
+  /** Today's rule that stands against sending it, whatever was checked before (D6); null where none does. */
+  barredBy: Bar | null;
 }
+
+type Bar = "application_disabled" | "enterprise_disabled" | "recipient_blacklisted" | "retry_window_closed";
 
 export async function readPlanFacts(
   session: Session,
@@ -44,7 +48,7 @@ export async function readPlanFacts(
         committedChannelId: row.committed_channel_id,
         triedChannelIds: row.tried_channel_ids,
         pastLimit: row.past_limit,
-        mayStillSend: row.may_still_send,
+        barredBy: row.barred_by,
       },
     ]),
   );
@@ -106,6 +110,7 @@ export async function endWithoutRoute(
   return { kind: "ended", status: ending.status };
 }
 
+/** An attempt may have waited for a connection since its rules were checked, so they are read again. */
 const FACTS = statement<{
   attempt_id: string;
   id: string;
@@ -117,7 +122,7 @@ const FACTS = statement<{
   committed_channel_id: string | null;
   tried_channel_ids: string[];
   past_limit: boolean;
-  may_still_send: boolean;
+  barred_by: Bar | null;
 }>(
   "planning.facts",
   `SELECT t.attempt_id, m.id, m.current_attempt_id, m.status, m.operator, p.channel_group_id, m.signature_id,
@@ -126,11 +131,17 @@ const FACTS = statement<{
                  WHERE b.message_id = m.id AND b.id <> t.attempt_id AND b.channel_id IS NOT NULL
                    AND a.may_repeat_channels IS NOT TRUE) AS tried_channel_ids,
           m.expires_at <= now() AS past_limit,
-          p.active AND e.active AS may_still_send
+          CASE WHEN NOT p.active THEN 'application_disabled'
+               WHEN NOT e.active THEN 'enterprise_disabled'
+               WHEN ${BLACKLISTED} THEN 'recipient_blacklisted'
+               WHEN a.retry_of IS NOT NULL AND NOT a.may_repeat_channels
+                    AND now() >= m.created_at + make_interval(secs => g.retry_window_seconds)
+                    THEN 'retry_window_closed' END AS barred_by
      FROM unnest($1::text[], $2::text[]) AS t(attempt_id, message_id)
      JOIN messages m ON m.id = t.message_id
      JOIN applications p ON p.id = m.application_id
      JOIN enterprises e ON e.id = p.enterprise_id
+     JOIN channel_groups g ON g.id = p.channel_group_id
      LEFT JOIN attempts a ON a.id = t.attempt_id`,
 );
 

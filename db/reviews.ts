@@ -11,8 +11,11 @@ import {
   type ResolveAnswer,
 } from "../domain/steps.ts";
 import { type Session, statement } from "./client.ts";
+import { FITTING_CHANNELS } from "./fitting-channels.ts";
+import { BLACKLISTED } from "./intake-rules.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 import { endMessages, replaceByASuccessor } from "./settlement.ts";
+import { withdrawWhole } from "./takes.ts";
 
 /** Opens reviews that are not there yet. Answers the attempts whose review is new. */
 export async function openReviews(
@@ -130,8 +133,7 @@ async function allowNewAttempt(tx: Session, row: ReviewRow, attemptId: string): 
   if (row.number === null) return none("nothing was sent yet: use retry_step");
   if (!row.has_route) return none("no channel is left that may carry it");
   // What might still be written is withdrawn first; whoever takes a part first wins (C3).
-  const parts = await tx.run(WITHDRAW_ALL, [attemptId]);
-  if (parts.some((part) => part.in_flight)) return none("a part is on its way to the supplier");
+  if (!(await withdrawWhole(tx, "review", attemptId))) return none("a part is on its way to the supplier");
   const successorId: AttemptId = attemptIdOf(messageIdOf(attemptId), row.number + 1);
   const replaced = {
     attempt_id: attemptId,
@@ -196,14 +198,11 @@ const UNREVIEWED = statement<{ attempt_id: string; reason: string }>(
 const READ = statement<ReviewRow>(
   "reviews.read",
   `SELECT m.status, m.current_attempt_id, a.number, v.reason,
-          EXISTS (SELECT 1 FROM applications p
-                    JOIN enterprises e ON e.id = p.enterprise_id AND e.active
-                    JOIN channel_group_members gm ON gm.group_id = p.channel_group_id
-                    JOIN channels c ON c.id = gm.channel_id AND c.active AND m.operator = ANY(c.operators)
-                    JOIN suppliers s ON s.id = c.supplier_id AND s.active
-                    JOIN filings f ON f.channel_id = c.id AND f.signature_id = m.signature_id AND f.active
-                   WHERE p.id = m.application_id AND p.active) AS has_route
+          p.active AND e.active AND NOT ${BLACKLISTED}
+            AND EXISTS (SELECT 1 FROM ${FITTING_CHANNELS}) AS has_route
      FROM messages m
+     JOIN applications p ON p.id = m.application_id
+     JOIN enterprises e ON e.id = p.enterprise_id
      LEFT JOIN attempts a ON a.id = $1
      LEFT JOIN reviews v ON v.attempt_id = $1 AND v.waiting_since IS NULL
     WHERE m.id = $2`,
@@ -216,26 +215,6 @@ const REVIVE = statement<Record<string, never>>(
       SET status = 'pending', attempt_count = 0, next_attempt_at = clock_timestamp(), last_error = NULL,
           updated_at = clock_timestamp()
     WHERE submit_id = (SELECT submit_id FROM attempts WHERE id = $1) AND status = 'dead'`,
-);
-
-const WITHDRAW_ALL = statement<{ in_flight: boolean }>(
-  "reviews.withdraw_all",
-  `WITH part AS (
-     SELECT a.id, a.submit_id, s.part, s.supplier_id, coalesce(last.write_number, 0) AS written,
-            last.kind IS NULL OR last.answer = 'throttled' AS unwritten
-       FROM attempts a
-       JOIN segments s ON s.attempt_id = a.id AND s.result IS NULL
-       LEFT JOIN LATERAL (
-              SELECT t.write_number, t.kind, t.answer FROM takes t
-               WHERE t.submit_id = a.submit_id AND t.part = s.part
-               ORDER BY t.write_number DESC LIMIT 1) last ON true
-      WHERE a.id = $1),
-   withdrawn AS (
-     INSERT INTO takes (submit_id, part, write_number, kind, attempt_id, supplier_id, owner)
-     SELECT submit_id, part, written + 1, 'withdrawn', id, supplier_id, 'review' FROM part WHERE unwritten
-     ON CONFLICT DO NOTHING
-     RETURNING part)
-   SELECT NOT EXISTS (SELECT 1 FROM withdrawn w WHERE w.part = part.part) AS in_flight FROM part`,
 );
 
 const NEWEST_AUDIT = statement<{ id: bigint }>(

@@ -11,9 +11,11 @@ import { decide, type Decision } from "../domain/retry.ts";
 import type { SettleAnswer } from "../domain/steps.ts";
 import { notificationBody } from "../domain/webhook.ts";
 import { type Session, statement } from "./client.ts";
+import { FITTING_CHANNELS } from "./fitting-channels.ts";
 import { BLACKLISTED } from "./intake-rules.ts";
 import { charge, giveBack, lockHolders } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
+import { withdraw } from "./takes.ts";
 
 /** How a message ends, decided by whoever calls; `attemptId` is its current attempt. */
 export interface Ending {
@@ -76,6 +78,11 @@ export async function settle(tx: Session, attemptIds: readonly string[]): Promis
  */
 export async function endMessages(tx: Session, endings: readonly Ending[]): Promise<Set<string>> {
   if (endings.length === 0) return new Set();
+  // First of all, so that a write which a gateway took this very moment is seen when it counts (C3).
+  await withdraw(
+    tx,
+    endings.map((it) => it.attemptId),
+  );
   const ended = await tx.run(END, [
     endings.map((it) => it.messageId),
     endings.map((it) => it.status),
@@ -85,8 +92,6 @@ export async function endMessages(tx: Session, endings: readonly Ending[]): Prom
   const now = ended.flatMap((row) => byMessage.get(row.id) ?? []);
   const attempts = now.map((it) => it.attemptId);
   await tx.run(DECIDE, [attempts, now.map((it) => it.status), now.map((it) => it.reason)]);
-  await tx.run(WITHDRAW, [attempts]);
-  await tx.run(NEVER_WRITTEN, [attempts]);
   await tx.run(CLOSE_INBOX, [now.map((it) => it.messageId)]);
   await tx.run(CLOSE_REVIEWS, [now.map((it) => it.messageId)]);
   await notify(tx, ended);
@@ -235,12 +240,8 @@ const LOCKED = statement<Locked>(
           clock_timestamp() < m.created_at + make_interval(secs => g.retry_window_seconds) AS within_retry_window,
           g.max_attempts,
           p.active AND e.active AND NOT ${BLACKLISTED} AS may_still_send,
-          EXISTS (SELECT 1 FROM channel_group_members gm
-                    JOIN channels c ON c.id = gm.channel_id AND c.active
-                    JOIN suppliers s ON s.id = c.supplier_id AND s.active
-                    JOIN filings f ON f.channel_id = c.id AND f.signature_id = m.signature_id AND f.active
-                   WHERE gm.group_id = g.id AND m.operator = ANY(c.operators)
-                     AND NOT EXISTS (SELECT 1 FROM attempts t WHERE t.message_id = m.id AND t.channel_id = c.id))
+          EXISTS (SELECT 1 FROM ${FITTING_CHANNELS}
+                     AND NOT EXISTS (SELECT 1 FROM attempts tried WHERE tried.message_id = m.id AND tried.channel_id = c.id))
             AS another_channel,
           (SELECT v.reason FROM reviews v WHERE v.attempt_id = a.id AND v.waiting_since IS NULL) AS review_reason
      FROM attempts a
@@ -306,31 +307,6 @@ const DECIDE = statement<Record<string, never>>(
           due_at = NULL
      FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, outcome, reason)
     WHERE a.id = t.id AND a.decided_at IS NULL`,
-);
-
-/** The next write of every part that could still be written; the first insert wins (C3). */
-const WITHDRAW = statement<Record<string, never>>(
-  "settlement.withdraw",
-  `INSERT INTO takes (submit_id, part, write_number, kind, attempt_id, supplier_id, owner)
-   SELECT a.submit_id, s.part, coalesce(last.write_number, 0) + 1, 'withdrawn', a.id, s.supplier_id, 'settlement'
-     FROM attempts a
-     JOIN segments s ON s.attempt_id = a.id AND s.result IS NULL
-     LEFT JOIN LATERAL (
-            SELECT t.write_number, t.kind, t.answer FROM takes t
-             WHERE t.submit_id = a.submit_id AND t.part = s.part
-             ORDER BY t.write_number DESC LIMIT 1) last ON true
-    WHERE a.id = ANY($1::text[]) AND (last.kind IS NULL OR last.answer = 'throttled')
-    ORDER BY a.submit_id, s.part
-   ON CONFLICT DO NOTHING`,
-);
-
-const NEVER_WRITTEN = statement<Record<string, never>>(
-  "settlement.never_written",
-  `UPDATE segments s SET result = 'never_written', result_at = clock_timestamp()
-     FROM attempts a
-    WHERE a.id = ANY($1::text[]) AND s.attempt_id = a.id AND s.result IS NULL
-      AND EXISTS (SELECT 1 FROM takes t
-                   WHERE t.submit_id = a.submit_id AND t.part = s.part AND t.kind = 'withdrawn')`,
 );
 
 const CLOSE_INBOX = statement<Record<string, never>>(

@@ -63,6 +63,34 @@ export async function giveBackTakes(
   ]);
 }
 
+/**
+ * Shuts the gateways out: inserts the next write of every part of these attempts that may still be written,
+ * which is never written then. The first insert wins (C3): a part whose write was taken is left as it is.
+ */
+export async function withdraw(tx: Session, attemptIds: readonly string[]): Promise<void> {
+  await tx.run(WITHDRAW, [attemptIds, "settlement"]);
+}
+
+/**
+ * The same for decisions that do not happen where they lose a part: false then, and whatever could be
+ * withdrawn is written as if nobody had asked (C3).
+ */
+export async function withdrawWhole(
+  tx: Session,
+  by: "cancel" | "review",
+  attemptId: string,
+): Promise<boolean> {
+  const parts = await tx.run(WITHDRAW, [[attemptId], by]);
+  if (parts.every((it) => it.withdrawn)) return true;
+  const ours = parts.filter((it) => it.withdrawn);
+  await tx.run(PUT_BACK, [
+    ours.map((it) => it.submit_id),
+    ours.map((it) => it.part),
+    ours.map((it) => it.write_number),
+  ]);
+  return false;
+}
+
 /** How the last write of each part stands. */
 export interface PartState {
   part: number;
@@ -135,6 +163,44 @@ const GIVE_BACK = statement<Record<string, never>>(
     USING unnest($1::text[], $2::smallint[], $3::smallint[]) AS t(submit_id, part, write_number)
     WHERE k.submit_id = t.submit_id AND k.part = t.part AND k.write_number = t.write_number
       AND k.kind = 'write' AND k.owner = $4 AND k.answered_at IS NULL`,
+);
+
+/** In the order of their keys: a gateway that takes several of them must not wait for us crosswise (D11). */
+const WITHDRAW = statement<{ submit_id: string; part: number; write_number: number; withdrawn: boolean }>(
+  "takes.withdraw",
+  `WITH open AS (
+     SELECT a.id, a.submit_id, s.part, s.supplier_id, coalesce(last.write_number, 0) + 1 AS write_number,
+            last.kind IS NULL OR last.answer = 'throttled' AS unwritten
+       FROM attempts a
+       JOIN segments s ON s.attempt_id = a.id AND s.result IS NULL
+       LEFT JOIN LATERAL (
+              SELECT t.write_number, t.kind, t.answer FROM takes t
+               WHERE t.submit_id = a.submit_id AND t.part = s.part
+               ORDER BY t.write_number DESC LIMIT 1) last ON true
+      WHERE a.id = ANY($1::text[])),
+   withdrawn AS (
+     INSERT INTO takes (submit_id, part, write_number, kind, attempt_id, supplier_id, owner)
+     SELECT submit_id, part, write_number, 'withdrawn', id, supplier_id, $2 FROM open
+      WHERE unwritten ORDER BY submit_id, part
+     ON CONFLICT DO NOTHING
+     RETURNING submit_id, part, attempt_id),
+   marked AS (
+     UPDATE segments s SET result = 'never_written', result_at = clock_timestamp()
+       FROM withdrawn w WHERE s.attempt_id = w.attempt_id AND s.part = w.part)
+   SELECT o.submit_id, o.part, o.write_number, w.part IS NOT NULL AS withdrawn
+     FROM open o LEFT JOIN withdrawn w USING (submit_id, part)`,
+);
+
+const PUT_BACK = statement<Record<string, never>>(
+  "takes.put_back",
+  `WITH gone AS (
+     DELETE FROM takes k
+      USING unnest($1::text[], $2::smallint[], $3::smallint[]) AS t(submit_id, part, write_number)
+      WHERE k.submit_id = t.submit_id AND k.part = t.part AND k.write_number = t.write_number
+        AND k.kind = 'withdrawn'
+     RETURNING k.attempt_id, k.part)
+   UPDATE segments s SET result = NULL, result_at = NULL
+     FROM gone WHERE s.attempt_id = gone.attempt_id AND s.part = gone.part`,
 );
 
 const STATES = statement<{

@@ -3,12 +3,21 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../db/client.ts";
 import { lockAttemptsAndMessages } from "../db/locks.ts";
 import { settle } from "../db/settlement.ts";
-import { giveBackTakes, overdueWrites, partStates, type PartWrite, take, writeKey } from "../db/takes.ts";
+import {
+  giveBackTakes,
+  overdueWrites,
+  partStates,
+  type PartWrite,
+  take,
+  withdrawWhole,
+  writeKey,
+} from "../db/takes.ts";
 import { type AttemptId, submitIdOf } from "../domain/ids.ts";
 import {
   ask,
   countOf,
   holder,
+  messageOf,
   openFacts,
   passLimit,
   queuedAttempt,
@@ -177,7 +186,26 @@ describe("a decision that withdraws what was not written", () => {
 
     expect(await taker(attempt)).toMatchObject({ kind: "write" });
     expect(await segmentsOf(database, attempt)).toMatchObject([{ result: null }]);
+    // Nobody knows whether the supplier got it, and the customer is told so.
+    expect(await messageOf(database, attempt)).toMatchObject({ status: "expired", uncertain: true });
   });
+
+  it.each(["cancel", "review"] as const)(
+    "withdraws nothing where a %s does not happen because one part was taken",
+    async (by) => {
+      const attempt = await queuedAttempt(database, { segments: 3 });
+      await written(database, attempt, [2]);
+
+      expect(await database.transaction((tx) => withdrawWhole(tx, by, attempt))).toBe(false);
+
+      expect(await segmentsOf(database, attempt)).toMatchObject([
+        { result: null },
+        { result: null },
+        { result: null },
+      ]);
+      expect(await takes("gateway-b", write(attempt, 1), write(attempt, 3))).toHaveLength(2);
+    },
+  );
 
   it("and a take of the same part do not wait for each other (D11)", async () => {
     const attempt = await queuedAttempt(database);
