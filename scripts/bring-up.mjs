@@ -2,7 +2,7 @@
 import fs from "node:fs";
 import { giveBack, makeStateFolder } from "./identity.mjs";
 import { endLeftovers, rememberChildren, takeFolder } from "./ownership.mjs";
-import { choosePorts } from "./ports.mjs";
+import { choosePorts, freePorts } from "./ports.mjs";
 import { Trouble } from "./programs.mjs";
 import { forgetData, prepareServers } from "./services.mjs";
 import { ROOT, build, installPackages, requireRoom } from "./setup.mjs";
@@ -12,11 +12,12 @@ import { ROOT, build, installPackages, requireRoom } from "./setup.mjs";
  * @param {string} wanted.home state folder
  * @param {string} wanted.installedIn where installed servers are kept
  * @param {boolean} wanted.fresh begin with empty data
+ * @param {"usual" | "free"} wanted.ports the table of interfaces §7, or whatever leaves a running copy alone
  * @param {boolean} wanted.throwaway servers of a test run, which lives as long as the run
  * @param {object} wanted.external environment that may name servers of the person's own
  * @returns what the supervisor needs, and `release` to give the folder back
  */
-export async function bringUp({ home, installedIn, fresh, throwaway, external, steps }) {
+export async function bringUp({ home, installedIn, fresh, ports, throwaway, external, steps }) {
   makeFolder(home);
   requireRoom(home);
   const unlock = takeFolder(home);
@@ -28,9 +29,7 @@ export async function bringUp({ home, installedIn, fresh, throwaway, external, s
     const left = await endLeftovers(home);
     if (left.length > 0) steps.line(`Ended what an earlier run left behind: ${left.join(", ")}.`);
     if (fresh) forgetData(home, external);
-    const choosePort = choosePorts((what, usual, got) =>
-      steps.line(`Port ${usual} is taken: ${what} is on ${got}.`),
-    );
+    const choosePort = ports === "free" ? freePorts() : choosePorts(tellMoved(steps));
     const code = installPackages(steps).then(() => build(steps));
     const servers = prepareServers({ home, installedIn, external, choosePort, throwaway, steps });
     await Promise.allSettled([code, servers]);
@@ -42,6 +41,9 @@ export async function bringUp({ home, installedIn, fresh, throwaway, external, s
     throw error;
   }
 }
+
+const tellMoved = (steps) => (what, usual, got) =>
+  steps.line(`Port ${usual} is taken: ${what} is on ${got}.`);
 
 function makeFolder(home) {
   try {

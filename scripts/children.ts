@@ -16,6 +16,8 @@ export interface Recipe {
   command: string;
   args: readonly string[];
   env: Readonly<Record<string, string | undefined>>;
+  /** Beside `env` in its first life; when it is started again it is without. */
+  firstLife?: Readonly<Record<string, string>>;
   uid?: number;
   gid?: number;
   niceness: number;
@@ -31,6 +33,8 @@ export interface Children {
   /** How often it has died without ever living for long since it was started. */
   deathsInARow(name: string): number;
   logOf(name: string): string;
+  /** kill -9, resolved when it is gone; it is started again like any that dies. */
+  crash(name: string): Promise<void>;
   /** Ends the named ones together, and waits until they are gone. */
   stop(names: readonly string[]): Promise<void>;
   /** Ends everything at once, without asking. */
@@ -61,6 +65,7 @@ interface Child {
   pid(): number | undefined;
   process: ChildProcess | undefined;
   stopping: AbortController;
+  lives: number;
   deaths: number;
   ended: Promise<void>;
 }
@@ -89,6 +94,7 @@ export function keepChildren(options: ChildrenOptions): Children {
       process: undefined,
       pid: () => child.process?.pid,
       stopping: new AbortController(),
+      lives: 0,
       deaths: 0,
       ended: Promise.resolve(),
     };
@@ -110,7 +116,7 @@ export function keepChildren(options: ChildrenOptions): Children {
 
   async function oneLife(child: Child): Promise<string> {
     const log = openSync(logOf(child.name), "a", 0o600);
-    const started = launch(child.recipe, log);
+    const started = launch(child.recipe, log, child.lives++ === 0);
     closeSync(log);
     const ended = endOf(started);
     const { pid } = started;
@@ -148,6 +154,13 @@ export function keepChildren(options: ChildrenOptions): Children {
     names: () => [...children.keys()],
     deathsInARow: (name) => children.get(name)?.deaths ?? 0,
     logOf,
+    async crash(name) {
+      const process = children.get(name)?.process;
+      if (process === undefined) return;
+      const ended = endOf(process);
+      process.kill("SIGKILL");
+      await ended;
+    },
     stop,
     kill() {
       for (const child of children.values()) {
@@ -163,12 +176,12 @@ export function keepChildren(options: ChildrenOptions): Children {
 }
 
 /** A session of its own: a Ctrl-C at the terminal reaches us alone, and we stop the rest in order. */
-function launch(recipe: Recipe, log: number): ChildProcess {
+function launch(recipe: Recipe, log: number, first: boolean): ChildProcess {
   const stdio: StdioOptions = [recipe.tethered === true ? "pipe" : "ignore", log, log];
   const child = spawn(recipe.command, [...recipe.args], {
     stdio,
     detached: true,
-    env: recipe.env,
+    env: first ? { ...recipe.env, ...recipe.firstLife } : recipe.env,
     ...(recipe.uid === undefined ? {} : { uid: recipe.uid }),
     ...(recipe.gid === undefined ? {} : { gid: recipe.gid }),
   });

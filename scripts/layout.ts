@@ -13,14 +13,21 @@ const HOST = "127.0.0.1";
 /** Usual ports (interfaces §7); where there are several, the ones behind it follow. */
 const USUAL = { api: 7080, cmpp: 7890, log: 7990, metrics: 9100 } as const;
 
-/** The demo's suppliers, the preferred one first. */
-const SUPPLIERS = [
-  { id: "sup_demo_1", name: "supplier-1", version: "3.0", spId: "900001" },
-  { id: "sup_demo_2", name: "supplier-2", version: "3.0", spId: "900002" },
-  { id: "sup_demo_3", name: "supplier-3", version: "2.0", spId: "900003" },
-] as const;
+/** In what one copy differs from another. */
+export interface Shape {
+  /** Simulated suppliers, at most nine; each third one speaks CMPP 2.0. */
+  suppliers: number;
+  /** Beside what every role is told. */
+  roleEnvironment: Readonly<Record<string, string>>;
+  /** Options of the simulator beside its suppliers (simulator-main.ts). */
+  simulator: Readonly<Record<string, unknown>>;
+}
+
+/** The seed that is a contract (interfaces §1). */
+export const DEMO: Shape = { suppliers: 3, roleEnvironment: {}, simulator: {} };
 
 export interface Layout {
+  shape: Shape;
   run: RunFile;
   seed: DemoSeed;
   simulated: SupplierOptions[];
@@ -30,8 +37,8 @@ export interface Layout {
   temporal: Record<string, string>;
 }
 
-export async function layOut({ home, servers, choosePort }: Copy): Promise<Layout> {
-  const secrets = secretsOf(home);
+export async function layOut({ home, servers, choosePort }: Copy, shape: Shape): Promise<Layout> {
+  const secrets = secretsOf(home, shape.suppliers);
   const apiPort = await choosePort("the API", USUAL.api);
   const metricsPorts = {} as Record<Role, number>;
   for (const [index, role] of ROLES.entries()) {
@@ -39,13 +46,15 @@ export async function layOut({ home, servers, choosePort }: Copy): Promise<Layou
   }
   const cmppPorts: number[] = [];
   const logPorts: number[] = [];
-  for (const [index, { name }] of SUPPLIERS.entries()) {
+  for (let index = 0; index < shape.suppliers; index++) {
+    const { name } = supplierAt(index);
     cmppPorts.push(await choosePort(name, USUAL.cmpp + index));
     logPorts.push(await choosePort(`the witness log of ${name}`, USUAL.log + index));
   }
   const suppliers = demoSuppliers(secrets, cmppPorts);
   const simulated = suppliers.map((supplier, index) => simulatedSupplier(supplier, logPorts[index] ?? 0));
   return {
+    shape,
     run: runFileOf(apiPort, metricsPorts, simulated, servers, secrets),
     seed: { ...secrets, suppliers },
     simulated,
@@ -55,14 +64,24 @@ export async function layOut({ home, servers, choosePort }: Copy): Promise<Layou
   };
 }
 
-/** The demo's suppliers as the seed wants them, each on its port. */
+/** Suppliers as the seed wants them, each on its port, the preferred one first. */
 export const demoSuppliers = (secrets: Secrets, cmppPorts: readonly number[]): DemoSupplier[] =>
-  SUPPLIERS.map((supplier, index) => ({
-    ...supplier,
+  cmppPorts.map((port, index) => ({
+    ...supplierAt(index),
     host: HOST,
-    port: cmppPorts[index] ?? 0,
+    port,
     secret: secrets.suppliers[index] ?? "",
   }));
+
+function supplierAt(index: number): Pick<DemoSupplier, "id" | "name" | "version" | "spId"> {
+  const position = index + 1;
+  return {
+    id: `sup_demo_${position}`,
+    name: `supplier-${position}`,
+    version: position % 3 === 0 ? "2.0" : "3.0",
+    spId: `90000${position}`,
+  };
+}
 
 /** A simulated supplier allows exactly what the gateway's profile of it keeps to. */
 function simulatedSupplier(supplier: DemoSupplier, logPort: number): SupplierOptions {

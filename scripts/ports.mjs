@@ -6,6 +6,12 @@ export const LOOPBACK = "127.0.0.1";
 /** The servers' usual ports (interfaces §7). */
 export const DEFAULT_PORTS = { temporal: 7233, temporalUi: 8233, postgres: 7432, redis: 7379 };
 
+/** A chooser for copies beside a running one: always a free port, and nobody is told. */
+export const freePorts = () => {
+  const choose = choosePorts(() => undefined);
+  return (what) => choose(what, 0);
+};
+
 /**
  * A chooser that never gives one port twice.
  *

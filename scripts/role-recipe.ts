@@ -6,6 +6,13 @@ import type { Layout } from "./layout.ts";
 import type { Role } from "./roles.ts";
 import { runFileIn } from "./run-file.ts";
 
+/** What a role is told beside what all roles are told. */
+export interface RoleSettings {
+  always?: Readonly<Record<string, string>>;
+  /** In its next life alone: a role that a kill point ended comes back without it. */
+  once?: Readonly<Record<string, string>>;
+}
+
 const PROGRAMS: Readonly<Record<Role, readonly [string, ...string[]]>> = {
   api: ["workers/main.js", "api"],
   attempts: ["workers/main.js", "attempts"],
@@ -19,7 +26,12 @@ const PROGRAMS: Readonly<Record<Role, readonly [string, ...string[]]>> = {
 /** The worker takes what the API leaves: accepting stays quick when the machine is full (design §6). */
 const NICENESS: Partial<Record<Role, number>> = { attempts: 5 };
 
-export function roleRecipe(role: Role, { root, home, servers }: Copy, layout: Layout): Recipe {
+export function roleRecipe(
+  role: Role,
+  { root, home, servers }: Copy,
+  layout: Layout,
+  settings: RoleSettings = {},
+): Recipe {
   const [script, ...args] = PROGRAMS[role];
   return {
     name: role,
@@ -41,7 +53,10 @@ export function roleRecipe(role: Role, { root, home, servers }: Copy, layout: La
       WAYBILL_WEBHOOK_ALLOW_LOOPBACK: "1",
       WAYBILL_TETHERED: "1",
       ...(role === "simulator" ? simulatorSettings(home, layout) : {}),
+      ...layout.shape.roleEnvironment,
+      ...settings.always,
     },
+    ...(settings.once === undefined ? {} : { firstLife: settings.once }),
     niceness: NICENESS[role] ?? 0,
     stopSignal: "SIGTERM",
     tethered: true,
@@ -50,7 +65,11 @@ export function roleRecipe(role: Role, { root, home, servers }: Copy, layout: La
 
 /** It keeps its witness log and unacknowledged receipts in a folder, so they survive its restarts. */
 const simulatorSettings = (home: string, layout: Layout): Record<string, string> => ({
-  WAYBILL_SIMULATOR: JSON.stringify({ dataDir: path.join(home, "simulator"), suppliers: layout.simulated }),
+  WAYBILL_SIMULATOR: JSON.stringify({
+    ...layout.shape.simulator,
+    dataDir: path.join(home, "simulator"),
+    suppliers: layout.simulated,
+  }),
 });
 
 /** Temporal's settings are passed on by the layout alone, and npm's are of no use to a role. */

@@ -13,17 +13,21 @@ export interface Secrets {
   suppliers: string[];
 }
 
-const SUPPLIER_COUNT = 3;
-
-export function secretsOf(home: string): Secrets {
+/** What is there stays; only a supplier that is new gets a secret. */
+export function secretsOf(home: string, supplierCount: number): Secrets {
   const file = path.join(home, "secrets.json");
-  if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8")) as Secrets;
+  const kept = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Secrets) : undefined;
+  if (kept !== undefined && kept.suppliers.length >= supplierCount) return kept;
   const made: Secrets = {
     apiKey: newToken("wbk"),
     opsToken: newToken("wbo"),
     viewerToken: newToken("wbv"),
     webhookSecret: newWebhookSecret(),
-    suppliers: Array.from({ length: SUPPLIER_COUNT }, () => randomBytes(9).toString("base64url")),
+    ...kept,
+    suppliers: Array.from(
+      { length: supplierCount },
+      (_, index) => kept?.suppliers[index] ?? randomBytes(9).toString("base64url"),
+    ),
   };
   writeFileSync(`${file}.new`, JSON.stringify(made, null, 2), { mode: 0o600 });
   renameSync(`${file}.new`, file);

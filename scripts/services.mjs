@@ -32,13 +32,12 @@ const READY_MS = 30_000;
  * @param {string} wanted.installedIn where installed servers are kept
  * @param {object} wanted.external environment that may name servers of the person's own
  * @param {(what: string, usual: number) => Promise<number>} wanted.choosePort
- * @param {boolean} wanted.throwaway data of a test run: no fsync, every port a free one
+ * @param {boolean} wanted.throwaway data of a test run: no fsync, and connections for many at once
  */
 export async function prepareServers({ home, installedIn, external, choosePort, throwaway, steps }) {
-  const usual = (port) => (throwaway ? 0 : port);
   const passwords = serverPasswords(home);
   const isOurs = (name) => !external[EXTERNAL[name]];
-  const context = { home, installedIn, choosePort, usual, passwords, throwaway, steps };
+  const context = { home, installedIn, choosePort, passwords, throwaway, steps };
 
   const [postgres, redis, temporal] = await allOrTrouble([
     isOurs("postgres") ? preparePostgres(context) : { databaseUrl: external.DATABASE_URL },
@@ -78,7 +77,7 @@ async function allOrTrouble(parts) {
 
 // ---- PostgreSQL ---------------------------------------------------------------------------------
 
-async function preparePostgres({ home, installedIn, choosePort, usual, passwords, throwaway, steps }) {
+async function preparePostgres({ home, installedIn, choosePort, passwords, throwaway, steps }) {
   const data = path.join(home, "postgres");
   const major = dataVersion(data);
   const { program, version } = await obtainServer("postgres", { installedIn, steps, major });
@@ -91,7 +90,7 @@ async function preparePostgres({ home, installedIn, choosePort, usual, passwords
   own(data, identity);
   fs.chmodSync(data, 0o700); // A copied folder may have lost it, and PostgreSQL insists.
   fs.rmSync(path.join(data, "postmaster.pid"), { force: true }); // Nothing runs here: leftovers were ended before.
-  const port = await choosePort("PostgreSQL", usual(DEFAULT_PORTS.postgres));
+  const port = await choosePort("PostgreSQL", DEFAULT_PORTS.postgres);
   return {
     databaseUrl: `postgres://waybill:${passwords.postgres}@${LOOPBACK}:${port}/${DATABASE_NAME}`,
     recipe: {
@@ -106,7 +105,10 @@ async function preparePostgres({ home, installedIn, choosePort, usual, passwords
   };
 }
 
-/** Errors are logged without their details, which may quote a row and with it a phone number. */
+/**
+ * Errors are logged with their SQLSTATE, by which a person or a load run finds the unexpected ones (D13), and
+ * without their details, which may quote a row and with it a phone number.
+ */
 function postgresSettings(port, throwaway) {
   const settings = {
     listen_addresses: LOOPBACK,
@@ -119,6 +121,7 @@ function postgresSettings(port, throwaway) {
     timezone: "UTC",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
+    log_line_prefix: "%m [%p] %a %e ",
   };
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }
@@ -166,11 +169,11 @@ function dataVersion(data) {
 
 // ---- Redis --------------------------------------------------------------------------------------
 
-async function prepareRedis({ home, installedIn, choosePort, usual, passwords, steps }) {
+async function prepareRedis({ home, installedIn, choosePort, passwords, steps }) {
   const { program, version } = await obtainServer("redis", { installedIn, steps });
   const folder = path.join(home, "redis");
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const port = await choosePort("Redis", usual(DEFAULT_PORTS.redis));
+  const port = await choosePort("Redis", DEFAULT_PORTS.redis);
   const settings = path.join(folder, "redis.conf");
   fs.writeFileSync(settings, redisSettings(port, folder, passwords.redis), { mode: 0o600 });
   return {
@@ -220,13 +223,13 @@ const DYNAMIC_CONFIG = {
 };
 const SQLITE_PRAGMAS = { journal_mode: "WAL", synchronous: "NORMAL" };
 
-async function prepareTemporal({ home, installedIn, choosePort, usual, steps }) {
+async function prepareTemporal({ home, installedIn, choosePort, steps }) {
   const { program, version } = await obtainServer("temporal", { installedIn, steps });
   const folder = path.join(home, "temporal");
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
   const file = path.join(folder, "temporal.db");
-  const port = await choosePort("Temporal", usual(DEFAULT_PORTS.temporal));
-  const uiPort = await choosePort("Temporal's UI", usual(DEFAULT_PORTS.temporalUi));
+  const port = await choosePort("Temporal", DEFAULT_PORTS.temporal);
+  const uiPort = await choosePort("Temporal's UI", DEFAULT_PORTS.temporalUi);
   const recipe = {
     name: "temporal",
     title: `Temporal ${version}`,

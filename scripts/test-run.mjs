@@ -47,6 +47,7 @@ async function withServers(steps, work) {
     home,
     installedIn: path.join(HOME, "installed"),
     fresh: true,
+    ports: "free",
     throwaway: true,
     external: {},
     steps,

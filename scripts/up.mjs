@@ -29,6 +29,7 @@ export async function start(args) {
       home: HOME,
       installedIn: path.join(HOME, "installed"),
       fresh: options.fresh,
+      ports: "usual",
       throwaway: false,
       external: process.env,
       steps,

@@ -206,6 +206,17 @@ describe("children", () => {
     expect(told).toEqual(["worker ended by itself (SIGKILL) and is started again."]);
   });
 
+  test("what is set for a first life is gone in the next, so a kill point kills once", async () => {
+    children = keep();
+    const first = { WAYBILL_TEST_LIFE: "first" };
+    const tellTale = ["-e", "console.log(process.env.WAYBILL_TEST_LIFE); setInterval(() => {}, 1000)"];
+    children.add({ ...sleeper("worker"), args: tellTale, firstLife: first });
+    const lives = (): Promise<string> => readFile(path.join(folder, "worker.log"), "utf8");
+    await until("it lives", async () => (await lives()) === "first\n");
+    await children.crash("worker");
+    await until("it lives again", async () => (await lives()) === "first\nundefined\n");
+  });
+
   test("stopping ends them and starts none again", async () => {
     children = keep();
     children.add(sleeper("one"));
@@ -301,8 +312,11 @@ describe("the state folder", () => {
   });
 
   test("keeps its keys between runs, readable for their owner alone", async () => {
-    const first = secretsOf(folder);
-    expect(secretsOf(folder)).toEqual(first);
+    const first = secretsOf(folder, 3);
+    expect(secretsOf(folder, 3)).toEqual(first);
+    const more = secretsOf(folder, 6);
+    expect(more).toEqual({ ...first, suppliers: [...first.suppliers, ...more.suppliers.slice(3)] });
+    expect(new Set(more.suppliers).size).toBe(6);
     expect((await stat(path.join(folder, "secrets.json"))).mode & 0o777).toBe(0o600);
   });
 

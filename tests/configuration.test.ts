@@ -16,6 +16,7 @@ import { acceptMessages } from "../db/inbox.ts";
 import { attemptIdOf, messageIdFrom } from "../domain/ids.ts";
 import { describeText } from "../domain/segment.ts";
 import { ask, countOf, messageOf, only, openFacts } from "./facts.ts";
+import { placeIn } from "./place.ts";
 import { freshDatabase } from "./servers.ts";
 
 let url: string;
@@ -42,7 +43,7 @@ afterEach(async () => {
 /** The exit code, and what was printed. */
 async function run(...args: string[]): Promise<{ code: number; said: string }> {
   printed = [];
-  const code = await waybill(args, { root: folder, home: folder });
+  const code = await waybill(args, placeIn(folder));
   return { code, said: printed.join("\n") };
 }
 
@@ -344,7 +345,7 @@ it("two files at once are applied one after the other", async () => {
       stringify(version1({ applications: [{ id: "app_demo", dailyLimit: index + 1, frequency: [] }] })),
     );
   }
-  const place = { root: folder, home: folder };
+  const place = placeIn(folder);
   expect(await Promise.all(files.map((file) => waybill(["apply", file], place)))).toEqual([0, 0]);
   expect(printed.filter((line) => line.includes("dailyLimit"))).toHaveLength(2);
   expect(printed.join("\n")).toMatch(/dailyLimit: (?:none -> 1[\s\S]*1 -> 2|none -> 2[\s\S]*2 -> 1)/);

@@ -8,6 +8,7 @@ import { writeRunFile } from "../scripts/run-file.ts";
 import { waybill } from "../scripts/waybill.ts";
 import { startApi, type ApiClient } from "./api-client.ts";
 import { connect } from "./facts.ts";
+import { placeIn } from "./place.ts";
 import { servers, uniqueName } from "./servers.ts";
 
 let api: ApiClient;
@@ -46,7 +47,7 @@ beforeEach(() => {
   vi.spyOn(process.stderr, "write").mockReturnValue(true);
 });
 
-const run = (...args: string[]): Promise<number> => waybill(args, { root: home, home });
+const run = (...args: string[]): Promise<number> => waybill(args, placeIn(home));
 
 /** The one document that was printed. */
 const document = (): unknown => {

@@ -1,4 +1,5 @@
 /** Where a command works, and the running copy that it talks to. */
+import type { PrepareOwn } from "../own-system.ts";
 import { type RunFile, readRunFile } from "../run-file.ts";
 import { Trouble } from "../trouble.ts";
 
@@ -7,6 +8,8 @@ export interface Place {
   root: string;
   /** Its state folder. */
   home: string;
+  /** For a command that measures: a copy of its own in a folder below `home`. */
+  prepareOwn: PrepareOwn;
 }
 
 export function runningCopy({ home }: Place): RunFile {

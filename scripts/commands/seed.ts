@@ -13,7 +13,7 @@ export function addSeed(program: Command, place: Place): void {
     .option("--json", "print one JSON document")
     .action(async ({ json }: { json?: boolean }) => {
       const run = runningCopy(place);
-      const secrets = secretsOf(place.home);
+      const secrets = secretsOf(place.home, run.suppliers.length);
       const suppliers = demoSuppliers(
         secrets,
         run.suppliers.map(({ cmppPort }) => cmppPort),
