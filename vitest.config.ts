@@ -11,7 +11,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["{domain,gateway-bridge,activities,workers,api,scripts,db,workflows}/**/*.test.ts"],
+          include: [
+            "{domain,fault-points,gateway-bridge,activities,workers,api,scripts,db,workflows}/**/*.test.ts",
+          ],
         },
       },
       {

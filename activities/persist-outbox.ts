@@ -2,10 +2,13 @@
 import { persistAttempts, type Planned } from "../db/attempts.ts";
 import type { Database } from "../db/client.ts";
 import type { PersistAnswer } from "../domain/steps.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 
 export const persistBatch =
   (database: Database) =>
   async (planned: Planned[]): Promise<PersistAnswer[]> => {
-    const answers = await database.transaction((tx) => persistAttempts(tx, planned));
+    const answers = await atPoint("persist_outbox", () =>
+      database.transaction((tx) => atPoint("persist_outbox_uncommitted", () => persistAttempts(tx, planned))),
+    );
     return planned.map((it) => answers.get(it.attemptId) ?? { kind: "superseded" });
   };

@@ -10,23 +10,25 @@ import {
 import { isFinal } from "../domain/message.ts";
 import { type Candidate, planRoute } from "../domain/route.ts";
 import type { PlanAnswer } from "../domain/steps.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 
 export const planBatch =
   (database: Database, draw: () => number) =>
-  async (attemptIds: string[]): Promise<PlanAnswer[]> => {
-    const facts = await readPlanFacts(database, attemptIds);
-    const candidates = await readCandidates(database, [...facts.values()]);
-    const answers: PlanAnswer[] = [];
-    for (const id of attemptIds) {
-      const it = facts.get(id);
-      answers.push(
-        it === undefined
-          ? { kind: "superseded" }
-          : await plan(database, it, candidates.get(candidateKey(it)) ?? [], draw()),
-      );
-    }
-    return answers;
-  };
+  (attemptIds: string[]): Promise<PlanAnswer[]> =>
+    atPoint("plan_route", async () => {
+      const facts = await readPlanFacts(database, attemptIds);
+      const candidates = await readCandidates(database, [...facts.values()]);
+      const answers: PlanAnswer[] = [];
+      for (const id of attemptIds) {
+        const it = facts.get(id);
+        answers.push(
+          it === undefined
+            ? { kind: "superseded" }
+            : await plan(database, it, candidates.get(candidateKey(it)) ?? [], draw()),
+        );
+      }
+      return answers;
+    });
 
 async function plan(
   database: Database,

@@ -12,6 +12,7 @@ import {
   publicationMode,
 } from "../db/outbox.ts";
 import type { PublishAnswer } from "../domain/steps.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import type { Streams } from "../gateway-bridge/streams.ts";
 
 export interface PublishDeps {
@@ -23,7 +24,7 @@ export const publishBatch =
   (deps: PublishDeps) =>
   async (attemptIds: string[]): Promise<PublishAnswer[]> => {
     const token = randomUUID();
-    const claimed = await claimOwnCommands(deps.database, token, attemptIds);
+    const claimed = await atPoint("publish_claim", () => claimOwnCommands(deps.database, token, attemptIds));
     const published = await publishClaimed(deps, token, claimed);
     const left = attemptIds.filter((id) => !published.has(id));
     const why = left.length === 0 ? new Map<string, PublishAnswer>() : await whyLeft(deps.database, left);
@@ -43,9 +44,11 @@ export async function publishClaimed(
   claimed: readonly ClaimedCommand[],
 ): Promise<Set<string>> {
   if (claimed.length === 0) return new Set();
-  const added = await deps.streams.add(claimed);
+  const added = await atPoint("publish_add", () => deps.streams.add(claimed));
   const entries = added.flatMap((it) => ("entryId" in it ? [it] : []));
-  if (entries.length > 0) await markPublished(deps.database, token, entries);
+  if (entries.length > 0) {
+    await atPoint("publish_mark", () => markPublished(deps.database, token, entries));
+  }
   for (const error of ["stream_unavailable", "stream_refused"] as const) {
     const failed = added.flatMap((it) => ("error" in it && it.error === error ? [it.submitId] : []));
     if (failed.length > 0) await markUnpublished(deps.database, token, failed, error);

@@ -8,6 +8,7 @@ import { acceptMessages, type NewMessage, type Sender } from "../db/inbox.ts";
 import { findTemplates } from "../db/intake-rules.ts";
 import { listMessages, type ListedMessage } from "../db/queries.ts";
 import { findMessage, type AttemptRow, type MessageFacts } from "../db/story.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import { messageIdFrom, type MessageId } from "../domain/ids.ts";
 import { MESSAGE_STATUSES } from "../domain/message.ts";
 import {
@@ -39,12 +40,13 @@ export function submitMessage(session: Session, mayCall: WebhookCheck): RequestH
     const { value } = parsed;
     const key = idempotencyKey(request, value.content);
     const id = newMessageId();
-    const accepted = await acceptMessages(session, {
+    const acceptance = {
       sender,
       messages: [newMessage(id, value)],
       ...(key === undefined ? {} : { key }),
       answer: acceptedView(id, value, sender),
-    });
+    };
+    const accepted = await atPoint("api_accept", () => acceptMessages(session, acceptance));
     sendAccepted(response, accepted);
   };
 }
@@ -100,7 +102,9 @@ export function cancelMessageOf(database: Database): RequestHandler<{ id: string
   return async (request, response, next) => {
     const { id } = request.params;
     const { applicationId } = callerOf(response);
-    const outcome = MESSAGE_ID.test(id) ? await cancelMessage(database, applicationId, id) : "not_found";
+    const outcome = MESSAGE_ID.test(id)
+      ? await atPoint("api_cancel", () => cancelMessage(database, applicationId, id))
+      : "not_found";
     if (outcome !== "canceled") throw new ProblemError(outcome);
     return showMessage(database)(request, response, next);
   };

@@ -5,6 +5,7 @@
  * A submit is given back exactly once: answered, unanswered after the response timeout, or in the list
  * of `closed`. What still arrives after that is told as late.
  */
+import { isArmed, reach } from "../fault-points/at-point.ts";
 import { connect as connectTcp, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import {
@@ -25,7 +26,6 @@ import { Framer } from "./cmpp-frames.ts";
 import { serverMatches, sourceAuthenticator, type ShortLogin } from "./cmpp-login.ts";
 import { NO_MSG_ID } from "./cmpp-msg-id.ts";
 import { loginTimestamp } from "./cmpp-time.ts";
-import { isArmed, reach } from "./kill-points.ts";
 
 export interface SessionOptions {
   host: string;
@@ -452,7 +452,7 @@ export class CmppSession<K> {
     const socket = this.#socket;
     if (socket === undefined || this.#state === "closed" || socket.writableEnded) return;
     const bytes = encode(pdu, this.#options.version);
-    if (pdu.command === "submit" && isArmed("half_frame_written")) return this.#writeHalfAndEnd(bytes);
+    if (pdu.command === "submit" && isArmed("half_frame_written")) return this.#writeInHalves(bytes);
     if (!this.#corked) {
       this.#corked = true;
       socket.cork();
@@ -461,9 +461,17 @@ export class CmppSession<K> {
     socket.write(bytes);
   }
 
-  #writeHalfAndEnd(bytes: Buffer): void {
+  #writeInHalves(bytes: Buffer): void {
     this.#uncork();
-    this.#socket?.write(bytes.subarray(0, bytes.length / 2), () => reach("half_frame_written"));
+    const half = Math.floor(bytes.length / 2);
+    // What is written meanwhile has to wait behind the other half.
+    this.#socket?.write(bytes.subarray(0, half), () => {
+      reach("half_frame_written");
+      this.#uncork();
+    });
+    this.#socket?.cork();
+    this.#corked = true;
+    this.#socket?.write(bytes.subarray(half));
   }
 
   #uncork(): void {

@@ -9,12 +9,12 @@ import type { Database } from "../db/client.ts";
 import { markDead } from "../db/outbox.ts";
 import { giveBackTakes, type Holder, partStates, type PartWrite, take, writeKey } from "../db/takes.ts";
 import { MAX_WRITES } from "../domain/fold.ts";
+import { atPoint, isArmed, reach } from "../fault-points/at-point.ts";
 import { delay, errorName, type Log } from "../workers/service.ts";
 import { FieldError } from "./cmpp-fields.ts";
 import { type CmppSession, SessionNotReady, type SubmitAnswer } from "./cmpp-session.ts";
 import { type CommandQueue, done, type Write } from "./command-queue.ts";
 import type { EventRecorder } from "./events.ts";
-import { isArmed, reach } from "./kill-points.ts";
 import type { Pace } from "./pace.ts";
 import { seldom } from "./seldom.ts";
 import { noResponseEvent, responseEvent } from "./supplier-events.ts";
@@ -211,9 +211,7 @@ export class Lane {
    */
   async #take(round: Holder, writes: Write[]): Promise<Set<string>> {
     try {
-      const taken = await take(this.#deps.database, round, writes);
-      reach("take_committed");
-      return taken;
+      return await atPoint("take", () => take(this.#deps.database, round, writes));
     } catch (error) {
       this.#pace.release(writes.length);
       await this.#giveBack(round, writes);

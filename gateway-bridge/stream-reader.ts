@@ -7,9 +7,9 @@ import type { Redis } from "ioredis";
 import type { Database } from "../db/client.ts";
 import { markDead } from "../db/outbox.ts";
 import { parseCommand, type ParsedCommand } from "../domain/command.ts";
+import { atPoint, reach } from "../fault-points/at-point.ts";
 import { delay, errorName, type Log, type Loop, loop } from "../workers/service.ts";
 import { type CommandInHand, firstWrites, type StreamEntry } from "./command-queue.ts";
-import { reach } from "./kill-points.ts";
 import { commandStream, ENTRY_FIELDS, GATEWAY_GROUP } from "./streams.ts";
 import type { SupplierLink } from "./supplier-link.ts";
 
@@ -194,10 +194,8 @@ function understand(
 function acknowledge(deps: Deps, entries: readonly StreamEntry[]): void {
   const together = deps.writer.multi();
   for (const { stream, id } of entries) together.xack(stream, GATEWAY_GROUP, id).xdel(stream, id);
-  together.exec().then(
-    () => reach("stream_acked"),
-    (error: unknown) =>
-      deps.log.warn({ error: errorName(error) }, "an entry could not be acknowledged; it comes back"),
+  atPoint("entry_acknowledge", () => together.exec()).catch((error: unknown) =>
+    deps.log.warn({ error: errorName(error) }, "an entry could not be acknowledged; it comes back"),
   );
 }
 

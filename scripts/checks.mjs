@@ -12,6 +12,7 @@ const SOURCES = [
   "api",
   "db",
   "domain",
+  "fault-points",
   "gateway-bridge",
   "load-tests",
   "scripts",

@@ -18,6 +18,7 @@ const SOURCE_FOLDERS = [
   "activities",
   "workers",
   "gateway-bridge",
+  "fault-points",
   "api",
   "load-tests",
   "scripts",

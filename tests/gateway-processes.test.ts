@@ -4,7 +4,7 @@
  */
 import type { ChildProcess } from "node:child_process";
 import { afterEach, describe, expect, it } from "vitest";
-import type { KillPoint } from "../gateway-bridge/kill-points.ts";
+import type { Mode, PointName } from "../fault-points/points.ts";
 import { ask } from "./facts.ts";
 import { exitOf, openSurroundings, type Surroundings, type SurroundingsOptions } from "./gateways.ts";
 import { until } from "./servers.ts";
@@ -103,47 +103,52 @@ describe("two gateway processes for the same suppliers", () => {
 
 describe("a gateway killed with -9", () => {
   /** What the supplier has read of the one text, and how the take stands before anybody looks. */
-  const POINTS: [KillPoint, { read: number; open: boolean; ends: string }][] = [
-    ["command_read", { read: 0, open: false, ends: "accepted" }],
-    ["take_committed", { read: 0, open: true, ends: "unknown" }],
-    ["half_frame_written", { read: 0, open: true, ends: "unknown" }],
-    ["all_written", { read: 1, open: true, ends: "unknown" }],
-    ["response_read", { read: 1, open: true, ends: "unknown" }],
-    ["result_committed", { read: 1, open: false, ends: "accepted" }],
-    ["stream_acked", { read: 1, open: false, ends: "accepted" }],
+  const POINTS: [PointName, Mode, { read: number; open: boolean; ends: string }][] = [
+    ["command_read", "kill", { read: 0, open: false, ends: "accepted" }],
+    ["take", "kill", { read: 0, open: false, ends: "accepted" }],
+    ["take", "kill_after", { read: 0, open: true, ends: "unknown" }],
+    ["half_frame_written", "kill", { read: 0, open: true, ends: "unknown" }],
+    ["all_written", "kill", { read: 1, open: true, ends: "unknown" }],
+    ["response_read", "kill", { read: 1, open: true, ends: "unknown" }],
+    ["event_store", "kill", { read: 1, open: true, ends: "unknown" }],
+    ["result_committed", "kill", { read: 1, open: false, ends: "accepted" }],
+    ["entry_acknowledge", "kill_after", { read: 1, open: false, ends: "accepted" }],
   ];
 
-  it.each(POINTS)("at %s never writes twice and leaves nothing pending (C3, I)", async (point, what) => {
-    await surround({ connections: 1, responseTimeoutMs: 500 });
-    const victim = around.spawnGateway(point);
-    await around.untilConnected("sup_1", 1);
-    const text = await around.text();
-    expect(await exitOf(victim)).toBe("SIGKILL");
-    expect(await around.witnessed()).toHaveLength(what.read);
-    const takes = await around.takesOf(text);
-    expect(takes.some((it) => it.answer === null)).toBe(what.open);
+  it.each(POINTS)(
+    "at %s (%s) never writes twice and leaves nothing pending (C3, I)",
+    async (point, mode, what) => {
+      await surround({ connections: 1, responseTimeoutMs: 500 });
+      const victim = around.spawnGateway({ point, mode });
+      await around.untilConnected("sup_1", 1);
+      const text = await around.text();
+      expect(await exitOf(victim)).toBe("SIGKILL");
+      expect(await around.witnessed()).toHaveLength(what.read);
+      const takes = await around.takesOf(text);
+      expect(takes.some((it) => it.answer === null)).toBe(what.open);
 
-    around.spawnGateway();
-    if (what.open) {
-      await until("the next one has looked at it", async () => {
-        return (await around.mostDeliveries("chn_demo_1")) > 1;
-      });
-      await until("the sweeper calls it unknown", async () => (await around.callUnknown(1_000)) > 0);
-    }
-    await around.untilEmpty("chn_demo_1");
+      around.spawnGateway();
+      if (what.open) {
+        await until("the next one has looked at it", async () => {
+          return (await around.mostDeliveries("chn_demo_1")) > 1;
+        });
+        await until("the sweeper calls it unknown", async () => (await around.callUnknown(1_000)) > 0);
+      }
+      await around.untilEmpty("chn_demo_1");
 
-    const written = await around.witnessed();
-    expect(written).toHaveLength(point === "command_read" ? 1 : what.read);
-    expect(await around.takesOf(text)).toEqual([
-      { part: 1, write_number: 1, kind: "write", answer: what.ends },
-    ]);
-    if (written.length > 0) {
-      await until("its receipt is stored", async () => {
-        const rows = await ask(around.database, `SELECT id FROM supplier_events WHERE kind = 'receipt'`);
-        return rows.length > 0;
-      });
-    }
-  });
+      const written = await around.witnessed();
+      expect(written).toHaveLength(what.ends === "accepted" ? 1 : what.read);
+      expect(await around.takesOf(text)).toEqual([
+        { part: 1, write_number: 1, kind: "write", answer: what.ends },
+      ]);
+      if (written.length > 0) {
+        await until("its receipt is stored", async () => {
+          const rows = await ask(around.database, `SELECT id FROM supplier_events WHERE kind = 'receipt'`);
+          return rows.length > 0;
+        });
+      }
+    },
+  );
 });
 
 describe("a gateway that is asked to end", () => {

@@ -3,6 +3,7 @@
  * commands made by the statements of the chain. No worker runs: what a test wants folded it folds.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -15,8 +16,9 @@ import { newToken, newWebhookSecret } from "../db/keys.ts";
 import { seedDemo } from "../db/seed.ts";
 import { overdueWrites } from "../db/takes.ts";
 import { type AttemptId, noResponseEventKey, submitIdOf } from "../domain/ids.ts";
+import { orderFile } from "../fault-points/at-point.ts";
+import type { Mode, Order, PointName } from "../fault-points/points.ts";
 import { createGateway, type Gateway } from "../gateway-bridge/gateway.ts";
-import type { KillPoint } from "../gateway-bridge/kill-points.ts";
 import { type Simulator, startSimulator } from "../gateway-bridge/simulator.ts";
 import type { SupplierOptions, SupplierStats } from "../gateway-bridge/simulator-supplier.ts";
 import type { SubmitRecord } from "../gateway-bridge/simulator-witness.ts";
@@ -151,7 +153,7 @@ export class Surroundings {
   }
 
   /** A process of its own, tethered to this one. It runs when this returns, and has no connection yet. */
-  spawnGateway(killPoint?: KillPoint): ChildProcess {
+  spawnGateway(fault?: { point: PointName; mode: Mode }): ChildProcess {
     const child = spawn(process.execPath, ["--import", "tsx", "gateway-bridge/main.ts"], {
       cwd: ROOT,
       env: {
@@ -162,12 +164,20 @@ export class Surroundings {
         WAYBILL_METRICS_PORT: "0",
         WAYBILL_TETHERED: "true",
         WAYBILL_LOG_LEVEL: process.env["WAYBILL_TEST_LOG"] === undefined ? "silent" : "info",
-        WAYBILL_KILL_POINT: killPoint ?? "",
+        ...(fault === undefined ? {} : { WAYBILL_FAULT_POINTS: this.#order(fault) }),
       },
       stdio: ["pipe", "inherit", "inherit"],
     });
     this.#processes.add(child);
     return child;
+  }
+
+  /** A folder with this one order. */
+  #order({ point, mode }: { point: PointName; mode: Mode }): string {
+    const folder = mkdtempSync(path.join(this.#folder, "fault-"));
+    const order: Order = { id: point, mode, hangMs: 0 };
+    writeFileSync(orderFile(folder, point), JSON.stringify(order));
+    return folder;
   }
 
   connections(supplierId: string): Promise<Connection[]> {

@@ -1,6 +1,7 @@
 /** Due attempts become workflows: claimed in batches, started eagerly, never checked here (A2). */
 import type { Database } from "../db/client.ts";
 import { claimDueAttempts, returnDueAttempts } from "../db/due-attempts.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import type { TemporalConfig } from "./config.ts";
 import type { Metrics } from "./metrics.ts";
 import { every, type Log, type Loop, loop } from "./service.ts";
@@ -15,9 +16,9 @@ export function createIntake(
     log: deps.log,
     pause: every(config.intake.pollMs),
     async turn() {
-      const due = await claimDueAttempts(deps.database, config.intake.claim);
+      const due = await atPoint("intake_claim", () => claimDueAttempts(deps.database, config.intake.claim));
       const started = await Promise.allSettled(
-        due.map((it) => startAttempt(deps.temporal, config, it.attemptId)),
+        due.map((it) => atPoint("intake_start", () => startAttempt(deps.temporal, config, it.attemptId))),
       );
       const failed: string[] = [];
       let error: unknown;

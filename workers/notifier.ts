@@ -18,6 +18,7 @@ import {
   type Try,
 } from "../db/notifications.ts";
 import { HOST_PAUSE, judgeCall, LADDER_SUM_MS, type CallOutcome, type Verdict } from "../domain/webhook.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import { delay, errorName, every, loop, type Log, type Service } from "./service.ts";
 import { createWebhookClient } from "./webhook-call.ts";
 import type { Resolve } from "./webhook-dial.ts";
@@ -109,7 +110,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
 
   async function take(free: number): Promise<number> {
     const token = randomUUID();
-    const claimed = await claimNotifications(database, {
+    const wish = {
       token,
       // Half of what is free: whoever comes next finds a slot, whatever hangs.
       limit: Math.ceil(free / 2),
@@ -117,7 +118,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
       allowedAtFirst: PER_HOST.first,
       loads: hosts.list(),
       crowded: hosts.crowded(free),
-    });
+    };
+    const claimed = await atPoint("notification_claim", () => claimNotifications(database, wish));
     const leaseEnds = performance.now() + leaseMs;
     for (const one of claimed) if (one.takenOver) told("taken_over");
     const gone = claimed.filter((one) => one.gone).map((one) => one.id);
@@ -153,7 +155,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
   async function record(it: Try, verdict: Verdict, leaseEnds: number): Promise<void> {
     while (performance.now() < leaseEnds) {
       try {
-        const mine = await writeDown(database, it, verdict);
+        const mine = await atPoint("notification_record", () => writeDown(database, it, verdict));
         told(mine ? NAMES[verdict.kind] : "stale");
         if (verdict.kind === "parked")
           log.warn({ notification: it.id, error: it.error }, "notification parked");

@@ -4,6 +4,7 @@
  */
 import type { Database } from "../db/client.ts";
 import { foldEvents } from "../db/folding.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import type { Streams } from "../gateway-bridge/streams.ts";
 import type { TemporalConfig } from "./config.ts";
 import type { Metrics } from "./metrics.ts";
@@ -21,7 +22,9 @@ export function createResults(
     name: "results",
     log: deps.log,
     async turn() {
-      const batch = await deps.database.transaction((tx) => foldEvents(tx, config.batch));
+      const batch = await atPoint("fold", () =>
+        deps.database.transaction((tx) => atPoint("fold_uncommitted", () => foldEvents(tx, config.batch))),
+      );
       if (batch.eventCount > 0) {
         deps.metrics.batchSize.observe({ step: "fold" }, batch.eventCount);
         deps.metrics.events.inc({ fate: "folded" }, batch.folded);

@@ -20,6 +20,7 @@ import { openReviews, unreviewed } from "../db/reviews.ts";
 import { overdueWrites } from "../db/takes.ts";
 import { addUntold, nextUntold, removeUntold } from "../db/untold.ts";
 import { noResponseEventKey } from "../domain/ids.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import type { Streams } from "../gateway-bridge/streams.ts";
 import type { TemporalConfig } from "./config.ts";
 import type { Metrics } from "./metrics.ts";
@@ -83,7 +84,8 @@ async function publishLeftBehind(deps: Deps, batch: number): Promise<number> {
   await deps.streams.ping();
   const token = randomUUID();
   const claimed = await claimLeftBehind(deps.database, token, batch);
-  await publishClaimed(deps, token, claimed);
+  if (claimed.length === 0) return 0;
+  await atPoint("sweep_publish", () => publishClaimed(deps, token, claimed));
   return claimed.length;
 }
 
@@ -97,7 +99,7 @@ async function publishLost(deps: Deps, batch: number): Promise<number> {
     for (const it of page) {
       if (!(await deps.streams.entryIsAlive(it.channelId, it.entryId))) lost.push(it);
     }
-    if (lost.length > 0) put += await publishAgain(deps.database, lost);
+    if (lost.length > 0) put += await atPoint("sweep_lost", () => publishAgain(deps.database, lost));
     const last = page.at(-1);
     if (last === undefined || page.length < batch) return put;
     after = last.submitId;
@@ -108,20 +110,18 @@ async function publishLost(deps: Deps, batch: number): Promise<number> {
 async function callUnknown(deps: Deps, batch: number): Promise<number> {
   const writes = await overdueWrites(deps.database, UNANSWERED_GRACE_MS, batch);
   if (writes.length === 0) return 0;
-  await storeEvents(
-    deps.database,
-    writes.map((it) => ({
-      key: noResponseEventKey(it.submitId, it.part, it.writeNumber),
-      kind: "no_response" as const,
-      supplierId: it.supplierId,
-      slot: it.slot,
-      epoch: it.epoch,
-      attemptId: it.attemptId,
-      submitId: it.submitId,
-      part: it.part,
-      writeNumber: it.writeNumber,
-    })),
-  );
+  const events = writes.map((it) => ({
+    key: noResponseEventKey(it.submitId, it.part, it.writeNumber),
+    kind: "no_response" as const,
+    supplierId: it.supplierId,
+    slot: it.slot,
+    epoch: it.epoch,
+    attemptId: it.attemptId,
+    submitId: it.submitId,
+    part: it.part,
+    writeNumber: it.writeNumber,
+  }));
+  await atPoint("sweep_unanswered", () => storeEvents(deps.database, events));
   deps.streams.wake("events");
   return writes.length;
 }
@@ -140,7 +140,10 @@ async function tellPages(deps: Deps, read: (start: Page["next"]) => Promise<Page
 
 /** A workflow that is not there is started again from the facts; one that does not answer is retried. */
 async function tellAll(deps: Deps, attemptIds: string[]): Promise<number> {
-  const outcomes = await Promise.all(attemptIds.map((id) => deps.tells.tellNow(id)));
+  if (attemptIds.length === 0) return 0;
+  const outcomes = await atPoint("sweep_told", () =>
+    Promise.all(attemptIds.map((id) => deps.tells.tellNow(id))),
+  );
   const missing = attemptIds.filter((_, index) => outcomes[index] === "no_workflow");
   if (missing.length > 0) await startAgain(deps.database, missing);
   // Those that gave no answer are not progress: the next turn comes after the pause.
@@ -163,6 +166,9 @@ async function tellUntold(deps: Deps, batch: number): Promise<number> {
   return heard.length;
 }
 
+const nextPage = (database: Database, after: string): Promise<string | undefined> =>
+  atPoint("sweep_rebuild", () => rebuildPage(database, after, REBUILD_PAGE));
+
 /** Another namespace than the one that the open workflows lived in: all of them are rebuilt. */
 async function rebuildIfTemporalIsNew(deps: Deps): Promise<number> {
   const identity = await namespaceIdentity(deps.temporal);
@@ -171,7 +177,7 @@ async function rebuildIfTemporalIsNew(deps: Deps): Promise<number> {
   let pages = 0;
   if (known !== undefined) {
     let after: string | undefined = "";
-    while ((after = await rebuildPage(deps.database, after, REBUILD_PAGE)) !== undefined) pages++;
+    while ((after = await nextPage(deps.database, after)) !== undefined) pages++;
     deps.log.warn({ pages }, "Temporal's data is new: open attempts are started again from their facts");
   }
   await writeDeploymentFact(deps.database, "temporal_namespace_id", identity);

@@ -2,6 +2,7 @@
  * Telling workflows that a decision is due, with a bounded number under way: an update to a dead worker
  * hangs, and each one returns only when its settlement has committed (design §3).
  */
+import { atPoint } from "../fault-points/at-point.ts";
 import type { Metrics } from "./metrics.ts";
 import { errorName, type Log, type Service } from "./service.ts";
 import { tellToLook, type Temporal } from "./temporal.ts";
@@ -25,15 +26,15 @@ export function createTells(
   const again = new Set<string>();
 
   async function tellNow(attemptId: string): Promise<"told" | "no_workflow" | "no_answer"> {
-    const outcome = await tellToLook(deps.temporal, attemptId, limits.tellTimeoutMs).catch(
-      (error: unknown) => {
-        deps.log.warn(
-          { attemptId, error: errorName(error) },
-          "a workflow could not be told; left to the sweeper",
-        );
-        return "no_answer" as const;
-      },
-    );
+    const outcome = await atPoint("tell", () =>
+      tellToLook(deps.temporal, attemptId, limits.tellTimeoutMs),
+    ).catch((error: unknown) => {
+      deps.log.warn(
+        { attemptId, error: errorName(error) },
+        "a workflow could not be told; left to the sweeper",
+      );
+      return "no_answer" as const;
+    });
     deps.metrics.tells.inc({ outcome });
     return outcome;
   }

@@ -2,6 +2,7 @@
 import { Webhook } from "standardwebhooks";
 import { Agent, request, type Dispatcher } from "undici";
 import type { CallError, CallOutcome } from "../domain/webhook.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import { errorName } from "./service.ts";
 import { checkWebhookUrl, guardedConnector, type DialPolicy, type Resolve } from "./webhook-dial.ts";
 
@@ -47,13 +48,10 @@ export function createWebhookClient(options: WebhookClientOptions): WebhookClien
     if (headers === undefined) return { kind: "unanswered", error: "secret_unusable" };
     const limit = AbortSignal.timeout(options.timeoutMs);
     try {
-      const response = await request(url.url, {
-        method: "POST",
-        headers,
-        body: what.body,
-        dispatcher: agent,
-        signal: limit,
-      });
+      const { body } = what;
+      const response = await atPoint("notification_call", () =>
+        request(url.url, { method: "POST", headers, body, dispatcher: agent, signal: limit }),
+      );
       await throwAwayBody(response, limit);
       return {
         kind: "answered",
