@@ -6,6 +6,8 @@ export default defineConfig({
     pool: "forks",
     // The servers and the simulated suppliers want their share of two cores.
     maxWorkers: 2,
+    // Some unit tests run a process of ours: on a busy machine its start alone can take seconds.
+    testTimeout: 30_000,
     projects: [
       {
         extends: true,

@@ -9,7 +9,6 @@ import {
   markShadowed,
   markUnpublished,
   notShadowed,
-  publicationMode,
 } from "../db/outbox.ts";
 import type { PublishAnswer } from "../domain/steps.ts";
 import { atPoint } from "../fault-points/at-point.ts";
@@ -77,11 +76,10 @@ const isShadowed = (answer: PublishAnswer): boolean =>
 
 async function whyLeft(database: Session, attemptIds: string[]): Promise<Map<string, PublishAnswer>> {
   const states = await commandStates(database, attemptIds);
-  const mode = await publicationMode(database);
   return new Map(
-    [...states].map(([id, state]): [string, PublishAnswer] => {
-      if (state === "published") return [id, { kind: "published" }];
-      if (state === "dead") return [id, leftBehind("dead")];
+    [...states].map(([id, { status, mode }]): [string, PublishAnswer] => {
+      if (status === "published") return [id, { kind: "published" }];
+      if (status === "dead") return [id, leftBehind("dead")];
       return [id, leftBehind(mode === "live" ? "stream_unavailable" : mode)];
     }),
   );

@@ -275,7 +275,7 @@ function waitingForSupplier(facts: MessageFacts, attempt: AttemptRow): Omit<Wait
   const unanswered = segments.filter(({ result }) => result === null);
   const unwritten = unanswered.filter(({ part }) => !isWritten(takes, part));
   if (unwritten.length > 0 && command?.status !== "published") {
-    return { kind: "publication", what: "its command to be published", since: queuedAt };
+    return { kind: "publication", what: PUBLICATION[command?.mode ?? "live"], since: queuedAt };
   }
   if (unwritten.length > 0) {
     const since = latest([command?.published_at ?? null]);
@@ -293,6 +293,12 @@ function waitingForSupplier(facts: MessageFacts, attempt: AttemptRow): Omit<Wait
     ? { kind: "receipt", what: `the supplier's receipt for ${partsOf(facts, unreported)}`, since }
     : { kind: "settlement", what: "its settlement", since };
 }
+
+const PUBLICATION = {
+  live: "its command to be published",
+  paused: "an operator to resume publication, which is paused",
+  shadow: "an operator to let publication go live, which is in shadow",
+} as const;
 
 /** Throttled last means that it is to be written again. */
 const isWritten = (takes: TakeRow[], part: number): boolean =>

@@ -198,10 +198,10 @@ const COMMIT = statement<{ id: string }>(
      SELECT good.attempt_id, n, good.supplier_id, good.to_number
        FROM good JOIN attempt ON attempt.id = good.attempt_id, generate_series(1, good.segment_count) AS n),
    command AS (
-     INSERT INTO submit_outbox (submit_id, message_id, attempt_id, channel_id, payload, schema_version,
-                                next_attempt_at)
-     SELECT good.submit_id, good.message_id, good.attempt_id, good.channel_id, good.payload, $2,
-            clock_timestamp() + interval '5 seconds'
+     INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
+                                schema_version, next_attempt_at)
+     SELECT good.submit_id, good.message_id, good.application_id, good.attempt_id, good.channel_id, good.payload,
+            $2, clock_timestamp() + interval '5 seconds'
        FROM good JOIN attempt ON attempt.id = good.attempt_id),
    message AS (
      UPDATE messages m

@@ -1,9 +1,8 @@
-/** What people change beside channels: switches, money in, publication, alerts. Each with its audit row. */
+/** What people change beside channels and publication: switches, money in, alerts. Each with its audit row. */
 import { audit, type Author } from "./audit.ts";
 import { switchEffect } from "./channels.ts";
 import { statement, type Database, type Session, type Statement } from "./client.ts";
 import { topUp } from "./ledger.ts";
-import type { PublicationMode } from "./outbox.ts";
 import { rfc3339 } from "./rfc3339.ts";
 
 export interface Switched {
@@ -104,56 +103,6 @@ const ACCOUNT = statement<AccountRow>(
 const SAME_TOP_UP = statement<{ id: bigint }>(
   "ops.same_top_up",
   "SELECT id FROM ledger_transfers WHERE key = $1 AND kind = 'top_up' AND account_id = $2 AND units = $3",
-);
-
-export interface PublicationRow {
-  mode: PublicationMode;
-  changed_by: string | null;
-  changed_at: string | null;
-}
-
-/** Live where nobody has said anything yet. */
-export async function readPublication(session: Session): Promise<PublicationRow> {
-  const [row] = await session.run(PUBLICATION);
-  return row ?? { mode: "live", changed_by: null, changed_at: null };
-}
-
-/** The stored mode wins over the flags that the processes started with (H). */
-export function setPublication(
-  database: Database,
-  author: Author,
-  mode: PublicationMode,
-): Promise<{ publication: PublicationRow; effect: string }> {
-  return database.transaction(async (tx) => {
-    await tx.run(ENSURE_PUBLICATION);
-    const [was] = await tx.run(LOCK_PUBLICATION);
-    const same = was?.mode === mode;
-    if (!same) await tx.run(SET_PUBLICATION, [mode, author.actor]);
-    const effect = same ? `none: it was ${mode} already` : `changed from ${was?.mode ?? "live"} to ${mode}`;
-    await audit(tx, author, { action: "set_publication", subject: "publication", effect });
-    return { publication: await readPublication(tx), effect };
-  });
-}
-
-const PUBLICATION = statement<PublicationRow>(
-  "ops.publication",
-  `SELECT mode, changed_by, ${rfc3339("changed_at")} AS changed_at FROM publication`,
-);
-
-const ENSURE_PUBLICATION = statement<Record<string, never>>(
-  "ops.ensure_publication",
-  "INSERT INTO publication DEFAULT VALUES ON CONFLICT DO NOTHING",
-);
-
-/** Two who change it at once: the second must see what the first one made of it. */
-const LOCK_PUBLICATION = statement<{ mode: PublicationMode }>(
-  "ops.lock_publication",
-  "SELECT mode FROM publication FOR NO KEY UPDATE",
-);
-
-const SET_PUBLICATION = statement<Record<string, never>>(
-  "ops.set_publication",
-  "UPDATE publication SET mode = $1, changed_by = $2, changed_at = clock_timestamp()",
 );
 
 export interface AlertRow {

@@ -4,7 +4,7 @@
  */
 import { sortableId } from "../domain/ids.ts";
 import { statement, type Session } from "./client.ts";
-import type { PublicationMode } from "./outbox.ts";
+import type { PublicationMode } from "./publication.ts";
 import { rfc3339 } from "./rfc3339.ts";
 
 /** Something that waits to be done. */

@@ -1,6 +1,7 @@
 /** The database's side of a reconcile (C6): facts by submit id, and rows that disagree among themselves. */
 import type { CommandFacts, Difference } from "../domain/reconcile.ts";
 import { statement, type Session } from "./client.ts";
+import { modeOf } from "./publication.ts";
 
 export const channelIds = async (session: Session): Promise<string[]> =>
   (await session.run(CHANNELS)).map(({ id }) => id);
@@ -73,7 +74,7 @@ const OF_OUTBOX = `o.submit_id, o.channel_id, o.stream_entry_id AS entry_id
 const OVERDUE = difference(
   "due_but_not_published",
   `${OF_OUTBOX} AND o.next_attempt_at < clock_timestamp() - interval '1 minute'
-     AND coalesce((SELECT mode FROM publication), 'live') = 'live' ORDER BY o.next_attempt_at`,
+     AND ${modeOf("o.application_id")} = 'live' ORDER BY o.next_attempt_at`,
 );
 
 const WRITTEN = difference(

@@ -38,6 +38,8 @@ const units = (name: string) => bigint(name, { mode: "bigint" });
 const oneOf = (column: string, values: readonly string[]) =>
   sql.raw(`${column} IN (${values.map((value) => `'${value}'`).join(", ")})`);
 
+const PUBLICATION_MODES = ["live", "paused", "shadow"] as const;
+
 // ---- who sends, and with what money -------------------------------------------------------------
 
 export const enterprises = pgTable("enterprises", {
@@ -564,6 +566,7 @@ export const submitOutbox = pgTable(
     id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
     submitId: text("submit_id").notNull().unique(),
     messageId: text("message_id").notNull(),
+    applicationId: text("application_id").notNull(),
     attemptId: text("attempt_id")
       .notNull()
       .references(() => attempts.id),
@@ -591,8 +594,9 @@ export const submitOutbox = pgTable(
       sql`(${t.status} = 'publishing') = (${t.leaseOwner} IS NOT NULL AND ${t.leaseExpiresAt} IS NOT NULL)`,
     ),
     check("submit_outbox_published", sql`${t.status} <> 'published' OR ${t.publishedAt} IS NOT NULL`),
+    /** By application, so that what one of them holds back is stepped over in one move (C4, C5). */
     index("submit_outbox_unpublished")
-      .on(t.nextAttemptAt)
+      .on(t.applicationId, t.nextAttemptAt)
       .where(sql`${t.status} IN ('pending', 'publishing')`),
     index("submit_outbox_dead")
       .on(t.updatedAt)
@@ -600,7 +604,7 @@ export const submitOutbox = pgTable(
   ],
 );
 
-/** Publication mode; the one an operator stored wins over the flags it started with (H). */
+/** Publication mode of all; the one an operator stored wins over the flags it started with (H). */
 export const publication = pgTable(
   "publication",
   {
@@ -611,8 +615,23 @@ export const publication = pgTable(
   },
   (t) => [
     check("publication_singleton", sql`${t.singleton}`),
-    check("publication_mode", oneOf("mode", ["live", "paused", "shadow"])),
+    check("publication_mode", oneOf("mode", PUBLICATION_MODES)),
   ],
+);
+
+/** Applications with a mode of their own: a staged rollout begins with one (H). */
+export const applicationPublication = pgTable(
+  "application_publication",
+  {
+    applicationId: text("application_id")
+      .primaryKey()
+      .references(() => applications.id),
+    mode: text().notNull(),
+    /** Null: as the flags said at a start. */
+    changedBy: text("changed_by"),
+    changedAt: at("changed_at").notNull().defaultNow(),
+  },
+  () => [check("application_publication_mode", oneOf("mode", PUBLICATION_MODES))],
 );
 
 /**

@@ -4,6 +4,7 @@
  */
 import type { AttemptState, MessageStatus, SegmentReceipt, SegmentResult } from "../domain/message.ts";
 import { statement, type Session } from "./client.ts";
+import { modeOf, type PublicationMode } from "./publication.ts";
 import { rfc3339 } from "./rfc3339.ts";
 
 /** RFC 3339, UTC, microseconds. */
@@ -73,6 +74,8 @@ export interface SegmentRow {
 export interface CommandRow {
   attempt_id: string;
   status: "pending" | "publishing" | "published" | "dead";
+  /** That holds for its application. */
+  mode: PublicationMode;
   published_at: Time | null;
   updated_at: Time;
 }
@@ -173,7 +176,11 @@ const MESSAGE_FACTS = statement<MessageFacts>(
        "a.number, s.part",
      )} AS segments,
      ${rows(
-       { ...same("o", "attempt_id", "status"), ...times("o", "published_at", "updated_at") },
+       {
+         ...same("o", "attempt_id", "status"),
+         mode: modeOf("o.application_id"),
+         ...times("o", "published_at", "updated_at"),
+       },
        `FROM submit_outbox o ${OF_ATTEMPTS} o.attempt_id WHERE o.submit_id = a.submit_id`,
        "a.number",
      )} AS commands,

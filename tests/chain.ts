@@ -153,8 +153,8 @@ export class Chain {
     method: string,
     url: string,
     body?: unknown,
+    token = url.startsWith("/ops/") ? this.#opsToken : this.#apiKey,
   ): Promise<{ status: number; body: Record<string, unknown> }> {
-    const token = url.startsWith("/ops/") ? this.#opsToken : this.#apiKey;
     const response = await fetch(this.#api + url, {
       method,
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },

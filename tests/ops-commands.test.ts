@@ -81,6 +81,7 @@ describe("every command", () => {
     ["channels", "explode"],
     ["channels", "disable"],
     ["publication", "off"],
+    ["publication", "--application", "app_demo"],
     ["alerts", "clear"],
     ["webhooks", "replay"],
     ["books", "--nothing"],
@@ -114,6 +115,20 @@ describe("what a command changes", () => {
     expect(await run("publication", "paused")).toBe(0);
     expect(printed).toEqual(["Publication is paused: changed from live to paused"]);
     expect(await run("publication", "live")).toBe(0);
+  });
+
+  it("publication of one application", async () => {
+    expect(await run("publication", "shadow", "--application", "app_demo")).toBe(0);
+    expect(printed).toEqual(["Publication of app_demo is shadow: changed from inherit to shadow"]);
+    printed = [];
+    await run("publication");
+    expect(printed.join("\n").split("\n")).toEqual([
+      expect.stringMatching(/^Publication is live/),
+      expect.stringMatching(/^ {2}app_demo is shadow since .*, by tok_operator\.$/),
+    ]);
+    printed = [];
+    expect(await run("publication", "inherit", "--application", "app_demo")).toBe(0);
+    expect(printed).toEqual(["Publication of app_demo is live: changed from shadow to inherit"]);
   });
 
   it("an alert", async () => {

@@ -344,13 +344,52 @@ describe("publication (C5, H)", () => {
     expect(await claimOwnCommands(api.database, "t", [attempt])).toHaveLength(1);
   });
 
-  it("refuses another mode", async () => {
-    expect((await change("PUT", "publication", { mode: "off" })).status).toBe(400);
+  it("can be of one application alone, until that inherits the mode of all again", async () => {
+    const other = await openSender(api.database, 1_000_000n);
+    const attempts = [
+      await queuedAttempt(api.database),
+      await queuedAttempt(api.database, { sender: other }),
+    ];
+    const claimed = async () =>
+      (await claimOwnCommands(api.database, "t", attempts)).map(({ attemptId }) => attemptId);
+    const application = other.applicationId;
+
+    const held = await change("PUT", "publication", { mode: "shadow", application, note: "first of all" });
+    expect(held.body).toMatchObject({
+      mode: "live",
+      applications: [{ id: application, mode: "shadow", changedBy: "tok_operator" }],
+      effect: "changed from inherit to shadow",
+    });
+    expect(await claimed()).toEqual([attempts[0]]);
+    expect((await change("PUT", "publication", { mode: "shadow", application })).body).toMatchObject({
+      applications: [{ changedAt: listOf(held.body["applications"])[0]?.["changedAt"] }],
+      effect: "none: it was shadow already",
+    });
+    const inherits = await change("PUT", "publication", { mode: "inherit", application });
+    expect(inherits.body).toMatchObject({ applications: [], effect: "changed from shadow to inherit" });
+    expect((await claimed()).sort()).toEqual([...attempts].sort());
+    expect((await change("PUT", "publication", { mode: "inherit", application })).body).toMatchObject({
+      effect: "none: it was inherit already",
+    });
+    expect(await auditOf(application)).toHaveLength(4);
+  });
+
+  it.each([
+    [{ mode: "off" }, 400],
+    [{ mode: "inherit" }, 400],
+    [{ mode: "live", application: "app_none" }, 404],
+  ])("refuses %o: %i", async (body, status) => {
+    expect((await change("PUT", "publication", body)).status).toBe(status);
   });
 
   it("is live where nothing was ever stored", async () => {
     await api.sql("DELETE FROM publication");
-    expect((await get("publication")).body).toEqual({ mode: "live", changedBy: null, changedAt: null });
+    expect((await get("publication")).body).toEqual({
+      mode: "live",
+      changedBy: null,
+      changedAt: null,
+      applications: [],
+    });
     expect((await change("PUT", "publication", { mode: "live" })).body).toMatchObject({ mode: "live" });
   });
 });

@@ -11,16 +11,17 @@ import {
   markPublished,
   markUnpublished,
   MAX_PUBLISH_TRIES,
-  publicationMode,
   publishAgain,
   publishedButNotTaken,
 } from "../db/outbox.ts";
+import { publishesAnything, startPublication } from "../db/publication.ts";
 import { type AttemptId, messageIdOf, submitIdOf } from "../domain/ids.ts";
 import {
   acceptedMessage,
   ask,
   only,
   openFacts,
+  openSender,
   passLimit,
   queuedAttempt,
   receiptFor,
@@ -38,7 +39,9 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await ask(database, `TRUNCATE submit_outbox, inbox, supplier_events`);
-  await ask(database, `UPDATE publication SET mode = 'live'`);
+  await ask(database, `DELETE FROM publication`);
+  await ask(database, `INSERT INTO publication (mode) VALUES ('live')`);
+  await ask(database, `DELETE FROM application_publication`);
 });
 afterAll(() => database.close());
 
@@ -154,7 +157,7 @@ describe("a claim", () => {
       await makeDue(attempt);
       await ask(database, `UPDATE publication SET mode = $1`, [mode]);
 
-      expect(await publicationMode(database)).toBe(mode);
+      expect(await publishesAnything(database)).toBe(false);
       expect(await claimOwn("own", attempt)).toEqual([]);
       expect(await claimLeft("sweeper")).toEqual([]);
       expect(await rowOf(attempt)).toMatchObject({ status: "pending", attempt_count: 0 });
@@ -173,8 +176,8 @@ describe("a claim", () => {
     expect(await claimOwn("again", published, dead)).toEqual([]);
     expect(await commandStates(database, [published, dead])).toEqual(
       new Map([
-        [published, "published"],
-        [dead, "dead"],
+        [published, { status: "published", mode: "live" }],
+        [dead, { status: "dead", mode: "live" }],
       ]),
     );
   });
@@ -267,15 +270,60 @@ describe("published, and not taken (C4)", () => {
   });
 });
 
+describe("what the flags of a start say of publication (H)", () => {
+  const start = (mode: "live" | "paused", ...live: string[]) =>
+    startPublication(database, { mode, applications: new Map(live.map((id) => [id, "live"])) });
+  const stored = () =>
+    ask(database, `SELECT application_id, mode, changed_by FROM application_publication ORDER BY 1`);
+
+  it("lets one application go live before the others, and holds until the flags say otherwise", async () => {
+    const other = await openSender(database, 1_000_000n);
+    const attempts = [await queuedAttempt(database), await queuedAttempt(database, { sender: other })];
+    await makeDue(...attempts);
+
+    await start("paused", other.applicationId);
+    expect(await claimOwn("own", ...attempts)).toEqual([attempts[1]]);
+    await makeDue(...attempts);
+    expect(await claimLeft("sweeper")).toEqual([attempts[1]]);
+    expect(await publishesAnything(database)).toBe(true);
+    expect(await commandStates(database, attempts)).toEqual(
+      new Map([
+        [attempts[0], { status: "pending", mode: "paused" }],
+        [attempts[1], { status: "publishing", mode: "live" }],
+      ]),
+    );
+
+    await start("paused");
+    expect(await stored()).toEqual([]);
+    expect(await publishesAnything(database)).toBe(false);
+  });
+
+  it("gives way to what an operator stored for that application", async () => {
+    await start("paused", "app_demo");
+    await ask(database, `UPDATE application_publication SET mode = 'shadow', changed_by = 'tok_operator'`);
+
+    await start("paused", "app_demo");
+    expect(await stored()).toMatchObject([{ mode: "shadow" }]);
+    await start("paused");
+    expect(await stored()).toMatchObject([{ mode: "shadow" }]);
+  });
+
+  it("changes nothing where it names an application that does not exist, and says which", async () => {
+    await expect(start("paused", "app_demo", "app_typo")).rejects.toThrow(/name no application: app_typo$/);
+    expect(await stored()).toEqual([]);
+    expect(await publishesAnything(database)).toBe(true);
+  });
+});
+
 describe("ten thousand rows that must be skipped do not hide the one behind them (A2, J2)", () => {
   const MANY = 10_000;
 
   it("among commands under a live claim", async () => {
     const hidden = await queuedAttempt(database);
     await copies(
-      `INSERT INTO submit_outbox (submit_id, message_id, attempt_id, channel_id, payload, schema_version, status,
-                                  lease_owner, lease_expires_at, next_attempt_at)
-       SELECT 'x' || n, message_id, attempt_id, channel_id, '{}', 1, 'publishing', 'other',
+      `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
+                                  schema_version, status, lease_owner, lease_expires_at, next_attempt_at)
+       SELECT 'x' || n, message_id, application_id, attempt_id, channel_id, '{}', 1, 'publishing', 'other',
               now() + interval '5 minutes', now() + interval '5 minutes'
          FROM submit_outbox, generate_series(1, ${MANY}) n`,
     );
@@ -287,8 +335,9 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
   it("among commands that another sweeper has locked", async () => {
     const hidden = await queuedAttempt(database);
     await copies(
-      `INSERT INTO submit_outbox (submit_id, message_id, attempt_id, channel_id, payload, schema_version, next_attempt_at)
-       SELECT 'x' || n, message_id, attempt_id, channel_id, '{}', 1, now() - interval '1 hour'
+      `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
+                                  schema_version, next_attempt_at)
+       SELECT 'x' || n, message_id, application_id, attempt_id, channel_id, '{}', 1, now() - interval '1 hour'
          FROM submit_outbox, generate_series(1, 500) n`,
     );
     await makeDue(hidden);
@@ -297,6 +346,23 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
       await ask(tx, `SELECT id FROM submit_outbox WHERE submit_id LIKE 'x%' FOR UPDATE`);
       expect(await claimLeft("sweeper")).toEqual([hidden]);
     });
+  });
+
+  it("among commands of an application that is held back (C5)", async () => {
+    const hidden = await queuedAttempt(database);
+    const { applicationId } = await openSender(database, 0n);
+    await ask(database, `INSERT INTO application_publication (application_id, mode) VALUES ($1, 'paused')`, [
+      applicationId,
+    ]);
+    await copies(
+      `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
+                                  schema_version, next_attempt_at)
+       SELECT 'x' || n, message_id, '${applicationId}', attempt_id, channel_id, '{}', 1, now() - interval '1 hour'
+         FROM submit_outbox, generate_series(1, ${MANY}) n`,
+    );
+    await makeDue(hidden);
+
+    await expectFoundAtOnce((session) => claimLeftBehind(session, "sweeper", 32), hidden);
   });
 
   it("among events that nobody can match yet", async () => {

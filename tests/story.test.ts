@@ -71,8 +71,9 @@ async function queue(sms: Subject, number: number, channel: number, at: number):
     [sms.id, sms.attempt(number), `chn_demo_${channel}`, JSON.stringify(route), at],
   );
   await api.sql(
-    `INSERT INTO submit_outbox (submit_id, message_id, attempt_id, channel_id, payload, schema_version, created_at)
-     VALUES ($3, $1, $2, $4, '{}', 1, ${AFTER} $5)`,
+    `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
+                                schema_version, created_at)
+     VALUES ($3, $1, 'app_demo', $2, $4, '{}', 1, ${AFTER} $5)`,
     [sms.id, sms.attempt(number), sms.submit(number), `chn_demo_${channel}`, at],
   );
   await api.sql(
@@ -155,6 +156,9 @@ it("tells a retry on a second supplier step by step, and what it waited for in b
   expect(await waits(sms.id)).toEqual(["route", "the choice of a channel"]);
   await queue(sms, 1, 1, 2);
   expect(await waits(sms.id)).toEqual(["publication", "its command to be published"]);
+  await api.sql("INSERT INTO application_publication (application_id, mode) VALUES ('app_demo', 'paused')");
+  expect(await waits(sms.id)).toEqual(["publication", "an operator to resume publication, which is paused"]);
+  await api.sql("DELETE FROM application_publication");
   await publish(sms, 1, 3);
   expect(await waits(sms.id)).toEqual(["gateway", "the gateway to write parts 1, 2"]);
   await write(sms, 1, 1, 4);

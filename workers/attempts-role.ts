@@ -1,6 +1,6 @@
 /** The role `attempts`: the Temporal worker, and the intake beside it, so that starts can be eager (design §2). */
 import { createActivities } from "../activities/index.ts";
-import { publicationMode, startPublication } from "../db/outbox.ts";
+import { publishesAnything, startPublication } from "../db/publication.ts";
 import { openStreams } from "../gateway-bridge/streams.ts";
 import { createAttemptWorker } from "./attempt-worker.ts";
 import { createIntake } from "./intake.ts";
@@ -39,6 +39,6 @@ export async function assemble(frame: RoleFrame): Promise<RoleParts> {
     ],
     loops: [intake],
     // With publishing off nothing gets out, and this role says so; the API stays ready (H).
-    ready: async () => (await answers(planning)) && (await publicationMode(publisher)) === "live",
+    ready: async () => (await answers(planning)) && (await publishesAnything(publisher)),
   };
 }

@@ -4,15 +4,19 @@ import { readConfig } from "./config.ts";
 const needed = { DATABASE_URL: "postgres://localhost/waybill", REDIS_URL: "redis://localhost" };
 const read = (more: Record<string, string> = {}) => readConfig({ ...needed, ...more });
 
+const started = (publish: string, shadow: string) => () =>
+  read({ SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: publish, SEND_SUBMIT_OUTBOX_SHADOW_ENABLED: shadow });
+
 describe("the configuration of a role", () => {
   it("has a default for everything but the servers", () => {
-    expect(read()).toMatchObject({ apiPort: 7080, publication: "live", settlementPool: true });
+    expect(read()).toMatchObject({ apiPort: 7080, publication: { mode: "live" }, settlementPool: true });
     expect(read().temporal.coalesce.items).toBe(32);
   });
 
   it.each([
     ["no server", {}],
     ["a port that is none", { ...needed, WAYBILL_API_PORT: "99999" }],
+    ["an application that is none", { ...needed, SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: "app_a, b" }],
     ["a flag that is neither", { ...needed, SEND_ROUTE_BATCH_ENABLED: "perhaps" }],
     ["a batch that is too large", { ...needed, SEND_ROUTE_BATCH_SIZE: "65" }],
   ])("refuses %s in a readable sentence", (_, env) => {
@@ -22,8 +26,21 @@ describe("the configuration of a role", () => {
   it("refuses a command that would go live and to the shadow (C5, H)", () => {
     const shadow = { SEND_SUBMIT_OUTBOX_SHADOW_ENABLED: "true" };
     expect(() => read(shadow)).toThrow(/never both/);
-    expect(read({ ...shadow, SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: "false" }).publication).toBe("shadow");
-    expect(read({ SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: "false" }).publication).toBe("paused");
+    expect(started("app_a,app_b", "app_c,app_b")).toThrow(/on for app_b: .*never both/);
+  });
+
+  it.each([
+    ["true", "false", "live", {}],
+    ["false", "false", "paused", {}],
+    ["false", "true", "shadow", {}],
+    ["app_a", "false", "paused", { app_a: "live" }],
+    ["app_a,app_b", "true", "shadow", { app_a: "live", app_b: "live" }],
+    ["true", "app_a", "live", { app_a: "shadow" }],
+    ["app_a", "app_b", "paused", { app_a: "live", app_b: "shadow" }],
+  ])("starts publication with publish %s and shadow %s as %s and %o (H)", (publish, shadow, mode, some) => {
+    const { publication } = started(publish, shadow)();
+    expect(publication.mode).toBe(mode);
+    expect(Object.fromEntries(publication.applications)).toEqual(some);
   });
 
   it("sizes batches by the flags (H)", () => {

@@ -6,9 +6,19 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
+import type { PublicationStart } from "../db/publication.ts";
 
 const port = z.coerce.number().int().min(0).max(65535);
 const flag = z.stringbool();
+/** `true`, `false`, or the applications for which it is true, with commas between them. */
+const scopedFlag = z.union([
+  flag,
+  z
+    .string()
+    .regex(/^app_[\w-]+(,app_[\w-]+)*$/, "must be true, false, or application ids with commas between them")
+    .transform((ids) => ids.split(",")),
+]);
+type Scope = z.output<typeof scopedFlag>;
 
 const environment = z.object({
   DATABASE_URL: z.string().min(1),
@@ -28,8 +38,8 @@ const environment = z.object({
   /** `throughput`: see workers/throughput.ts. */
   WAYBILL_PROFILE: z.enum(["standard", "throughput"]).default("standard"),
   /** The flags of rule H; docs/flags.md says what each does, and which go together. */
-  SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: flag.default(true),
-  SEND_SUBMIT_OUTBOX_SHADOW_ENABLED: flag.default(false),
+  SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED: scopedFlag.default(true),
+  SEND_SUBMIT_OUTBOX_SHADOW_ENABLED: scopedFlag.default(false),
   SEND_ROUTE_BATCH_ENABLED: flag.default(true),
   SEND_ROUTE_BATCH_SIZE: z.coerce.number().int().min(1).max(64).optional(),
   SEND_CALLBACK_POOL_ENABLED: flag.default(true),
@@ -79,7 +89,7 @@ export interface Config {
   readonly tethered: boolean;
   readonly profile: "standard" | "throughput";
   /** What publication starts as; the mode that an operator stored wins (H). */
-  readonly publication: "live" | "paused" | "shadow";
+  readonly publication: PublicationStart;
   /** Settlement has connections of its own, so that a flood of receipts leaves the others theirs (D1). */
   readonly settlementPool: boolean;
   readonly temporal: TemporalConfig;
@@ -114,15 +124,24 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 }
 
 /** A message has exactly one live publication path: it cannot go live and to the shadow at once (C5). */
-function startOfPublication(publish: boolean, shadow: boolean): Config["publication"] {
-  if (publish && shadow) {
+function startOfPublication(publish: Scope, shadow: Scope): PublicationStart {
+  const [published, shadowed] = [listOf(publish), listOf(shadow)];
+  const both = published.filter((id) => shadowed.includes(id));
+  if ((publish === true && shadow === true) || both.length > 0) {
     throw new Error(
-      "SEND_SUBMIT_OUTBOX_SHADOW_ENABLED needs SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED=false: a command goes live or to the shadow, never both",
+      `SEND_SUBMIT_OUTBOX_SHADOW_ENABLED and SEND_SUBMIT_OUTBOX_PUBLISH_ENABLED are both on for ${both.join() || "all"}: a command goes live or to the shadow, never both`,
     );
   }
-  if (shadow) return "shadow";
-  return publish ? "live" : "paused";
+  return {
+    mode: shadow === true ? "shadow" : publish === true ? "live" : "paused",
+    applications: new Map([
+      ...published.map((id) => [id, "live"] as const),
+      ...shadowed.map((id) => [id, "shadow"] as const),
+    ]),
+  };
 }
+
+const listOf = (scope: Scope): string[] => (typeof scope === "boolean" ? [] : scope);
 
 /** The file beside package.json, unless another is named. */
 export function readTemporalConfig(path?: string, taskQueue?: string): TemporalConfig {

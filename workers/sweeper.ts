@@ -9,15 +9,10 @@ import type { Database } from "../db/client.ts";
 import { readDeploymentFact, writeDeploymentFact } from "../db/deployment-facts.ts";
 import { overdueDecisions, overdueLimits, type Page, rebuildPage, startAgain } from "../db/due-attempts.ts";
 import { storeEvents } from "../db/events.ts";
-import {
-  claimLeftBehind,
-  publicationMode,
-  publishAgain,
-  publishedButNotTaken,
-  type UntakenCommand,
-} from "../db/outbox.ts";
+import { claimLeftBehind, publishAgain, publishedButNotTaken, type UntakenCommand } from "../db/outbox.ts";
 import { openReviews, unreviewed } from "../db/reviews.ts";
 import { overdueWrites } from "../db/takes.ts";
+import { publishesAnything } from "../db/publication.ts";
 import { addUntold, nextUntold, removeUntold } from "../db/untold.ts";
 import { noResponseEventKey } from "../domain/ids.ts";
 import { atPoint } from "../fault-points/at-point.ts";
@@ -79,7 +74,7 @@ export function createSweeper(deps: Deps, config: TemporalConfig["sweeper"]): Lo
 }
 
 async function publishLeftBehind(deps: Deps, batch: number): Promise<number> {
-  if ((await publicationMode(deps.database)) !== "live") return 0;
+  if (!(await publishesAnything(deps.database))) return 0;
   // Asked before anything is claimed: while Redis is away no try is counted (D12).
   await deps.streams.ping();
   const token = randomUUID();

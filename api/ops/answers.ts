@@ -61,12 +61,18 @@ export const toppedUp = named(
   z.object({ accountId: z.string(), key: z.string(), units, balance: money, held: money, effect }),
 );
 
+const publicationMode = z.object({
+  mode: z.enum(["live", "paused", "shadow"]),
+  changedBy: z.string().nullable(),
+  changedAt: time.nullable(),
+});
+
 export const publication = named(
   "Publication",
-  z.object({
-    mode: z.enum(["live", "paused", "shadow"]),
-    changedBy: z.string().nullable(),
-    changedAt: time.nullable(),
+  publicationMode.extend({
+    applications: z
+      .array(publicationMode.extend({ id: z.string() }))
+      .describe("Those with a mode of their own"),
   }),
 );
 

@@ -34,6 +34,17 @@ export const topUpBody = z.strictObject({
   note,
 });
 
-export const publicationBody = z.strictObject({ mode: z.enum(["live", "paused", "shadow"]), note });
+export const publicationBody = z
+  .strictObject({
+    mode: z
+      .enum(["live", "paused", "shadow", "inherit"])
+      .describe("`inherit`, with an application: the mode of all again"),
+    application: z.string().min(1).max(64).optional().describe("Of this application alone"),
+    note,
+  })
+  .refine(({ mode, application }) => mode !== "inherit" || application !== undefined, {
+    path: ["application"],
+    message: "must name the application that inherits the mode of all",
+  });
 
 export const resolutionBody = z.strictObject({ action: z.enum(RESOLUTION_ACTIONS), note });

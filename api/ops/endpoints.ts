@@ -86,10 +86,11 @@ const endpoints: Omit<Endpoint, "who">[] = [
   {
     method: "put",
     path: "/ops/v1/publication",
-    summary: "Publish, pause, or publish to a shadow stream that no gateway reads",
+    summary:
+      "Publish, pause, or publish to a shadow stream that no gateway reads: for all, or for one application",
     body: publicationBody,
     answers: { 200: changedPublication },
-    problems: READING_A_BODY,
+    problems: CHANGING,
   },
   {
     method: "get",

@@ -1,13 +1,17 @@
 /** What a person switches by hand beside channels: applications, filings, publication. */
 import type { RequestHandler } from "express";
+import type { z } from "zod";
+import type { Author } from "../../db/audit.ts";
 import type { Database, Session } from "../../db/client.ts";
+import { switchApplication, switchFiling } from "../../db/ops-changes.ts";
 import {
   readPublication,
+  setApplicationPublication,
   setPublication,
-  switchApplication,
-  switchFiling,
+  type PublicationChange,
   type PublicationRow,
-} from "../../db/ops-changes.ts";
+  type PublicationState,
+} from "../../db/publication.ts";
 import type { AnswerOf } from "../answers.ts";
 import { ProblemError } from "../problems.ts";
 import { authorOf, readBody } from "./access.ts";
@@ -36,8 +40,9 @@ export const showPublication =
 export const editPublication =
   (database: Database): RequestHandler =>
   async (request, response) => {
-    const { mode, note } = readBody(request, publicationBody);
-    const changed = await setPublication(database, authorOf(response, note), mode);
+    const { note, ...wanted } = readBody(request, publicationBody);
+    const changed = await changePublication(database, authorOf(response, note), wanted);
+    if (changed === undefined) throw new ProblemError("not_found");
     const answer: AnswerOf<typeof changedPublication> = {
       ...publicationView(changed.publication),
       effect: changed.effect,
@@ -45,7 +50,23 @@ export const editPublication =
     response.json(answer);
   };
 
-const publicationView = (row: PublicationRow): AnswerOf<typeof publication> => ({
+function changePublication(
+  database: Database,
+  author: Author,
+  { mode, application }: Omit<z.output<typeof publicationBody>, "note">,
+): Promise<PublicationChange | undefined> {
+  if (application !== undefined) return setApplicationPublication(database, author, application, mode);
+  // The schema lets only an application inherit.
+  if (mode === "inherit") throw new TypeError("there is nothing to inherit from");
+  return setPublication(database, author, mode);
+}
+
+const publicationView = ({ applications, ...all }: PublicationState): AnswerOf<typeof publication> => ({
+  ...modeView(all),
+  applications: applications.map((row) => ({ id: row.application_id, ...modeView(row) })),
+});
+
+const modeView = (row: PublicationRow) => ({
   mode: row.mode,
   changedBy: row.changed_by,
   changedAt: row.changed_at,
