@@ -10,13 +10,16 @@ export interface Steps {
   paint(code: number, text: string): string;
 }
 
-/** What `services.mjs` found out about the three servers. */
-export interface Servers {
-  /** Those that are ours; the others are the person's own. */
-  recipes: readonly (Recipe & { port: number })[];
+export interface ServerAddresses {
   databaseUrl: string;
   redisUrl: string;
   temporalAddress: string;
+}
+
+/** What `services.mjs` found out about the three servers. */
+export interface Servers extends ServerAddresses {
+  /** Those that are ours; the others are the person's own. */
+  recipes: readonly (Recipe & { port: number })[];
   /** The rest is there only where Temporal is ours. */
   temporalUi?: string;
   temporalConfigFile?: string;

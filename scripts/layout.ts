@@ -2,7 +2,7 @@
 import { CONNECTIONS, type DemoSeed, type DemoSupplier } from "../db/seed.ts";
 import type { SupplierOptions } from "../gateway-bridge/simulator-supplier.ts";
 import { supplierProfile } from "../gateway-bridge/supplier.ts";
-import type { Copy } from "./copy.ts";
+import type { Copy, ServerAddresses } from "./copy.ts";
 import { ROLES, type Role } from "./roles.ts";
 import type { RunFile } from "./run-file.ts";
 import { type Secrets, secretsOf } from "./secrets.ts";
@@ -21,6 +21,8 @@ export interface Shape {
   roleEnvironment: Readonly<Record<string, string>>;
   /** Options of the simulator beside its suppliers (simulator-main.ts). */
   simulator: Readonly<Record<string, unknown>>;
+  /** Where roles find the servers, when something stands between them; run.json names the servers themselves. */
+  seenByRoles?: (servers: ServerAddresses) => Promise<ServerAddresses>;
 }
 
 /** The seed that is a contract (interfaces §1). */
@@ -33,6 +35,8 @@ export interface Layout {
   simulated: SupplierOptions[];
   apiPort: number;
   metricsPorts: Record<Role, number>;
+  /** Where roles find the servers. */
+  seenByRoles: ServerAddresses;
   /** What Temporal's clients read from their environment. */
   temporal: Record<string, string>;
 }
@@ -51,6 +55,7 @@ export async function layOut({ home, servers, choosePort }: Copy, shape: Shape):
     cmppPorts.push(await choosePort(name, USUAL.cmpp + index));
     logPorts.push(await choosePort(`the witness log of ${name}`, USUAL.log + index));
   }
+  const seenByRoles = (await shape.seenByRoles?.(servers)) ?? servers;
   const suppliers = demoSuppliers(secrets, cmppPorts);
   const simulated = suppliers.map((supplier, index) => simulatedSupplier(supplier, logPorts[index] ?? 0));
   return {
@@ -60,7 +65,8 @@ export async function layOut({ home, servers, choosePort }: Copy, shape: Shape):
     simulated,
     apiPort,
     metricsPorts,
-    temporal: temporalEnvironment(servers),
+    seenByRoles,
+    temporal: temporalEnvironment({ ...servers, ...seenByRoles }),
   };
 }
 

@@ -28,7 +28,7 @@ const NICENESS: Partial<Record<Role, number>> = { attempts: 5 };
 
 export function roleRecipe(
   role: Role,
-  { root, home, servers }: Copy,
+  { root, home }: Copy,
   layout: Layout,
   settings: RoleSettings = {},
 ): Recipe {
@@ -44,8 +44,8 @@ export function roleRecipe(
       NODE_COMPILE_CACHE: path.join(home, "compile-cache"), // Starts faster from Node 22 on; unknown to 20.
       // Made at build time: a worker that finds it does not compile workflow code at each start.
       WAYBILL_WORKFLOW_BUNDLE: path.join(root, "dist/workflow-bundle.js"),
-      DATABASE_URL: servers.databaseUrl,
-      REDIS_URL: servers.redisUrl,
+      DATABASE_URL: layout.seenByRoles.databaseUrl,
+      REDIS_URL: layout.seenByRoles.redisUrl,
       WAYBILL_HOST: "127.0.0.1",
       WAYBILL_API_PORT: String(layout.apiPort),
       WAYBILL_METRICS_PORT: String(layout.metricsPorts[role]),
