@@ -147,6 +147,7 @@ export class Slot {
   async #run(): Promise<void> {
     let failures = 0;
     while (!this.#stopping.signal.aborted) {
+      if (this.#ceding) await this.#giveUp();
       this.#renewed = false;
       this.#pausing = new AbortController();
       const outcome = await this.#once().catch((error: unknown): Outcome => {
@@ -156,7 +157,6 @@ export class Slot {
         );
         return "unreachable";
       });
-      if (this.#ceding && !this.#stopping.signal.aborted) await this.#giveUp();
       failures = outcome === "lived" || outcome === "not_ours" || this.#renewed ? 0 : failures + 1;
       if (!this.#renewed && !this.#stopping.signal.aborted) {
         await delay(pauseAfter(outcome, failures), this.#pausing.signal);
@@ -184,8 +184,8 @@ export class Slot {
       return "no_profile";
     }
     const epoch = await this.#begin();
-    // Lost or told to stop meanwhile: then nothing is opened.
-    if (!this.#owned || this.#stopping.signal.aborted) return "not_ours";
+    // Lost, or told to stop, to leave or to begin anew meanwhile: whoever did so found no session to end.
+    if (!this.#owned || this.#renewed || this.#stopping.signal.aborted) return "not_ours";
     this.#epoch = epoch;
     return this.#keep(supplier, epoch);
   }
@@ -275,7 +275,8 @@ export class Slot {
 function pauseAfter(outcome: Outcome, failures: number): number {
   if (outcome === "not_ours" || outcome === "no_profile") return LOCK_RETRY_MS;
   if (outcome === "lived") return BACKOFF_MS.first;
-  if (PATIENT.has(outcome)) return PATIENT_MS;
+  // Apart from each other, so that the connections of an account do not come back all at once.
+  if (PATIENT.has(outcome)) return PATIENT_MS * (1 + Math.random() / 4);
   const last = outcome === "ended" ? FLAPPING_LAST_MS : BACKOFF_MS.last;
   const backoff = Math.min(BACKOFF_MS.first * 2 ** Math.max(0, failures - 1), last);
   return backoff * (0.75 + Math.random() / 2);

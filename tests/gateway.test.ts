@@ -4,8 +4,9 @@
  */
 import { afterEach, describe, expect, it } from "vitest";
 import { type AttemptId, messageIdOf, submitIdOf } from "../domain/ids.ts";
+import type { Gateway } from "../gateway-bridge/gateway.ts";
 import { commandStream } from "../gateway-bridge/streams.ts";
-import { ask, passLimit, settled } from "./facts.ts";
+import { ask, passLimit, settled, untilWaiting } from "./facts.ts";
 import { openSurroundings, type Surroundings, type SurroundingsOptions } from "./gateways.ts";
 import { servers, until } from "./servers.ts";
 
@@ -174,6 +175,70 @@ describe("links", () => {
     expect(rows[0]?.count).toBe(3);
     await around.untilEmpty("chn_demo_1");
     await expectNothingTwice();
+  });
+});
+
+describe("a slot that is to be left or made anew", () => {
+  /** A turn of one of the gateway's loops that began after now. */
+  async function untilTurned(gateway: Gateway, name: string): Promise<void> {
+    const loop = gateway.loops().find((it) => it.name === name);
+    for (let turns = 0; turns < 2; turns++) {
+      const since = loop?.lastTurnAt() ?? 0;
+      await until(`${name} has turned`, () => Promise.resolve((loop?.lastTurnAt() ?? 0) > since));
+    }
+  }
+
+  /** Both slots' rows are held by somebody else while `what` happens: nobody gets further than the lock. */
+  const whileBeginning = <T>(what: () => Promise<T>): Promise<T> =>
+    around.database.transaction(async (tx) => {
+      await ask(
+        tx,
+        `INSERT INTO connections (supplier_id, slot, owner, epoch, connected, heartbeat_at)
+         VALUES ('sup_1', 0, 'nobody', 1, false, now()), ('sup_1', 1, 'nobody', 1, false, now())`,
+      );
+      return what();
+    });
+
+  const twoOwners = (): Promise<unknown> =>
+    until("each has one", async () => {
+      const owners = (await around.connections("sup_1")).filter((it) => it.connected).map((it) => it.owner);
+      return owners.length === 2 && new Set(owners).size === 2;
+    });
+
+  it("is left to a second process also when that is said while it is being begun (B4)", async () => {
+    around = await openSurroundings({ profiles: [{ connections: 2 }] });
+    await whileBeginning(async () => {
+      const first = await around.openGateway();
+      await untilWaiting(around.database, 2);
+      await around.openGateway();
+      await untilTurned(first, "slot_locks");
+    });
+    await twoOwners();
+  });
+
+  it("is left to a second process also when that is said while it waits to try again (B4)", async () => {
+    around = await openSurroundings({ profiles: [{ connections: 2 }] });
+    await around.disturb({ refuseLogin: true });
+    await around.openGateway();
+    await until("both are refused", () => Promise.resolve(around.stats().refusedLogins === 2));
+    await around.disturb({ refuseLogin: false });
+    await around.openGateway();
+    await until("the second has one", async () => {
+      const [one, other] = await around.connections("sup_1");
+      return one !== undefined && other !== undefined && one.owner !== other.owner;
+    });
+  });
+
+  it("is made with what a supplier was edited to while it was being begun", async () => {
+    around = await openSurroundings({ profiles: [{ connections: 2 }, { connections: 1 }] });
+    await whileBeginning(async () => {
+      const gateway = await around.openGateway();
+      await untilWaiting(around.database, 2);
+      await around.editProfile("sup_1", { port: around.port(2), spId: "900002" });
+      await untilTurned(gateway, "supplier_edits");
+    });
+    await until("it is connected where it should", () => Promise.resolve(around.stats(2).connections === 3));
+    expect(around.stats(1).logins).toBe(0);
   });
 });
 
