@@ -134,9 +134,10 @@ function sessionTo(port: number, options: Partial<SessionOptions> = {}) {
 }
 
 async function connected(peer: Peer, options: Partial<SessionOptions> = {}) {
-  const made = sessionTo(await peer.listen(), { version: peer.version, ...options });
+  const port = await peer.listen();
+  const made = sessionTo(port, { version: peer.version, ...options });
   expect(await made.session.connect()).toMatchObject({ ok: true });
-  return made;
+  return { ...made, port };
 }
 
 const until = (condition: () => void): Promise<void> =>
@@ -335,6 +336,39 @@ describe("submits", () => {
     expect(peer.of("active_test")).toHaveLength(0);
   });
 
+  it("are not confused with those of an earlier connection, whose answers come on this one", async () => {
+    const peer = new Peer("3.0");
+    const earlier = await connected(peer);
+    earlier.session.submit("a", text);
+    await until(() => expect(peer.of("submit")).toHaveLength(1));
+    earlier.session.destroy();
+    const { session, events } = sessionTo(earlier.port);
+    expect(await session.connect()).toMatchObject({ ok: true });
+    session.submit("b", text);
+    await until(() => expect(peer.of("submit")).toHaveLength(2));
+    const [a, b] = peer.of("submit").map((it) => it.sequenceId);
+    peer.send(answerTo(a ?? 0, "00000000000000aa"), answerTo(b ?? 0, "00000000000000bb"));
+    await until(() => expect(events.answers).toHaveLength(2));
+    expect(events.answers).toMatchObject([
+      { key: undefined, late: true, msgId: "00000000000000aa" },
+      { key: "b", late: false, msgId: "00000000000000bb" },
+    ]);
+  });
+
+  it("that were answered in time are not called unanswered because this process was held up", async () => {
+    const peer = new Peer("3.0");
+    const { session, events } = await connected(peer, { responseTimeoutMs: 100 });
+    session.submit("a", text);
+    await until(() => expect(peer.of("submit")).toHaveLength(1));
+    await new Promise<void>((resolve) => {
+      peer.socket?.write(encode(answerTo(peer.of("submit")[0]?.sequenceId ?? 0), "3.0"), () => resolve());
+      // Whatever else there is to do waits.
+      for (const until = performance.now() + 200; performance.now() < until;);
+    });
+    await until(() => expect(events.answers).toMatchObject([{ key: "a", late: false }]));
+    expect(events.unansweredKeys).toEqual([]);
+  });
+
   it("leave answers to what was never sent without a key", async () => {
     const peer = new Peer("3.0");
     const { events } = await connected(peer);
@@ -433,6 +467,53 @@ describe("delivers", () => {
   });
 });
 
+describe("a peer that floods", () => {
+  const flood = (pdu: Pdu, count: number): Buffer => {
+    const one = encode(pdu, "3.0");
+    return Buffer.alloc(one.length * count, one);
+  };
+  const RECEIPTS = 40_000;
+
+  it("with DELIVERs is read no further than can be stored, and all of them in the end (cmpp §14, 22)", async () => {
+    const peer = new Peer("3.0");
+    const { session, events } = await connected(peer, { responseTimeoutMs: 300, heartbeatIdleMs: 300 });
+    const receipts = flood(receiptPdu(5), RECEIPTS);
+    let store = (): void => undefined;
+    const stored = new Promise<void>((resolve) => (store = resolve));
+    events.handleDeliver = () => stored;
+    session.submit("a", text);
+    await until(() => expect(peer.of("submit")).toHaveLength(1));
+
+    peer.socket?.write(receipts);
+    // Its answer stands behind them: unread, and not unanswered.
+    peer.send(answerTo(peer.of("submit")[0]?.sequenceId ?? 0));
+    await until(() => expect(events.delivers.length).toBeGreaterThanOrEqual(1_000));
+    // Longer than an answer may take, and than silence may last.
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    expect(events.delivers.length).toBeLessThan(2_000);
+    expect(peer.socket?.writableLength).toBeGreaterThan(1_000_000);
+    expect([events.unansweredKeys, events.closings]).toEqual([[], []]);
+
+    store();
+    await until(() => expect(events.delivers).toHaveLength(RECEIPTS));
+    await until(() => expect(events.answers.map((it) => it.key)).toEqual(["a"]));
+  }, 20_000);
+
+  it("with questions and reads no answer gets no submit, is read no further, and ends", async () => {
+    const peer = new Peer("3.0");
+    const { session, events } = await connected(peer, { heartbeatIdleMs: 300, heartbeatTimeoutMs: 300 });
+    peer.socket?.pause();
+    peer.socket?.write(flood({ command: "active_test", sequenceId: 1 }, 1_500_000));
+    await until(() => expect(session.freeWindow).toBe(0));
+    expect(() => session.submit("a", text)).toThrow(SessionNotReady);
+    await vi.waitFor(
+      () => expect(events.closings.map((it) => it.why)).toEqual(["heartbeat_timeout"]),
+      15_000,
+    );
+    expect(peer.socket?.writableLength).toBeGreaterThan(1_000_000);
+  }, 20_000);
+});
+
 describe("the life of a connection", () => {
   it("asks a silent peer, and ends when it stays silent (cmpp §4.8)", async () => {
     const peer = new Peer("3.0");
@@ -483,6 +564,31 @@ describe("the life of a connection", () => {
     const { events } = await connected(peer);
     peer.socket?.write("HTTP/1.1 200 OK\r\n\r\n");
     await until(() => expect(events.closings).toEqual([{ why: "broken_framing", unanswered: [] }]));
+  });
+
+  it("is not kept up by bytes that never make a PDU", async () => {
+    const peer = new Peer("3.0");
+    const { events } = await connected(peer, { heartbeatIdleMs: 60, heartbeatTimeoutMs: 60 });
+    const endless = encode(receiptPdu(5), "3.0");
+    const drip = setInterval(() => peer.socket?.write(endless.subarray(0, 1)), 10);
+    opened.push(() => clearInterval(drip));
+    // The first bytes are the length of a PDU that does not end within the patience of anybody.
+    peer.socket?.write(endless.subarray(0, 100));
+    await until(() => expect(events.closings.map((it) => it.why)).toEqual(["heartbeat_timeout"]));
+  });
+
+  it("ends when the peer hangs up for good, and at a reset", async () => {
+    for (const [end, why] of [
+      [(peer: Peer) => peer.socket?.end(), "peer_closed"],
+      [(peer: Peer) => peer.socket?.resetAndDestroy(), "socket_error"],
+    ] as const) {
+      const peer = new Peer("3.0");
+      const { session, events } = await connected(peer);
+      session.submit("a", text);
+      await until(() => expect(peer.of("submit")).toHaveLength(1));
+      end(peer);
+      await until(() => expect(events.closings).toEqual([{ why, unanswered: ["a"] }]));
+    }
   });
 
   it("passes over PDUs that it does not know", async () => {

@@ -6,6 +6,7 @@
  * of `closed`. What still arrives after that is told as late.
  */
 import { isArmed, reach } from "../fault-points/at-point.ts";
+import { randomInt } from "node:crypto";
 import { connect as connectTcp, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import {
@@ -84,7 +85,9 @@ export type WhyClosed =
   | "terminated"
   | "destroyed"
   | "heartbeat_timeout"
-  | "broken_framing";
+  | "broken_framing"
+  /** It reads nothing of what it makes us write. */
+  | "peer_not_reading";
 
 export type Ignored = "unknown_command" | "malformed_pdu" | "unexpected_pdu" | "deliver_not_handled";
 
@@ -125,6 +128,13 @@ export class SessionNotReady extends Error {
 const REMEMBERED_SUBMITS = 10_000;
 const GOODBYE_MS = 2_000;
 const MAX_SEQUENCE_ID = 0xffff_ffff;
+/**
+ * Bytes that the peer does not take from us. Above the first nothing is submitted and nothing is read, so
+ * that it cannot make us write more; above the second the connection ends. A full window is below both.
+ */
+const UNSENT_BYTES = { enough: 256 * 1024, most: 1024 * 1024 };
+/** DELIVERs handed over and not stored: above it nothing is read until half of them are (cmpp §14, 22). */
+const MOST_UNSTORED_DELIVERS = 1_000;
 
 interface Pending<K> {
   key: K;
@@ -141,13 +151,16 @@ export class CmppSession<K> {
   #state: State = "new";
   #socket: Socket | undefined;
   #corked = false;
-  #sequenceId = 0;
+  /** Begins anywhere: what an old connection was never answered must not name a submit of this one. */
+  #sequenceId = randomInt(MAX_SEQUENCE_ID);
   /** In the order of writing, which is that of their timeouts. */
   readonly #pending = new Map<number, Pending<K>>();
   readonly #settled = new Map<number, K>();
   #responseTimer: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #lastReadAt = 0;
+  #unstoredDelivers = 0;
+  #reading = true;
   /** An ACTIVE_TEST was sent and nothing has been read since. */
   #asking = false;
   #closeReason: WhyClosed | undefined;
@@ -168,9 +181,13 @@ export class CmppSession<K> {
     return this.#pending.size;
   }
 
-  /** None while the peer is being asked whether it is there: what it does not read would be unknown. */
+  /**
+   * None while the peer is being asked whether it is there, and while it does not take what was written:
+   * what it never reads would be unknown.
+   */
   get freeWindow(): number {
-    return this.ready && !this.#asking ? this.#options.window - this.#pending.size : 0;
+    const heard = this.ready && !this.#asking && this.#unsentBytes < UNSENT_BYTES.enough;
+    return heard ? this.#options.window - this.#pending.size : 0;
   }
 
   /** Once per session. A connection that does not come to be ready says so here, and not in `closed`. */
@@ -198,14 +215,13 @@ export class CmppSession<K> {
     if (this.freeWindow <= 0) throw new SessionNotReady("window_full");
     const { destination, ...rest } = fields;
     const sequenceId = this.#nextSequenceId();
-    this.#send(
-      submitPdu(
-        sequenceId,
-        submitFields({ msgSrc: this.#options.spId, ...rest, destinations: [destination] }),
-      ),
-    );
+    const given = submitFields({ msgSrc: this.#options.spId, ...rest, destinations: [destination] });
+    const bytes = encode(submitPdu(sequenceId, given), this.#options.version);
+    // Before the write, which may end the connection: then the key is among what comes back.
     this.#pending.set(sequenceId, { key, dueAt: performance.now() + this.#options.responseTimeoutMs });
-    this.#responseTimer ??= setTimeout(() => this.#expirePending(), this.#options.responseTimeoutMs);
+    this.#responseTimer ??= afterReading(() => this.#expirePending(), this.#options.responseTimeoutMs);
+    if (isArmed("half_frame_written")) this.#writeInHalves(bytes);
+    else this.#write(bytes);
   }
 
   /**
@@ -278,7 +294,11 @@ export class CmppSession<K> {
     });
     socket.on("data", (chunk) => this.#read(chunk));
     // What is submitted from here on could not leave any more.
-    socket.once("end", () => this.#stopSubmitting("peer_closed"));
+    socket.once("end", () => {
+      this.#stopSubmitting("peer_closed");
+      this.#destroySoon();
+    });
+    socket.on("drain", () => this.#noteDrained());
     socket.on("error", (error: NodeJS.ErrnoException) => {
       this.#connectFailed?.(connected ? "closed" : whyUnconnected(error));
       this.#stopSubmitting("socket_error");
@@ -296,9 +316,11 @@ export class CmppSession<K> {
 
   #read(chunk: Buffer): void {
     if (this.#state === "closed") return;
-    this.#noteLife();
     const { frames, broken } = this.#framer.push(chunk);
+    // Bytes that never make a PDU are no sign of life: one a second would keep a dead link up for ever.
+    if (frames.length > 0) this.#noteLife();
     for (const frame of frames) this.#readFrame(frame);
+    this.#readOnOrWait();
     if (broken === undefined) return;
     this.#connectFailed?.("malformed");
     this.#close("broken_framing");
@@ -362,18 +384,61 @@ export class CmppSession<K> {
 
   #handleDeliver(sequenceId: number, msgId: string, deliver: ReceivedDeliver): void {
     if (this.#state === "connecting") return this.#events.ignored?.("unexpected_pdu");
-    this.#events.deliver(deliver).then(
-      () => this.#send({ command: "deliver_resp", sequenceId, msgId, result: 0 }),
-      () => this.#events.ignored?.("deliver_not_handled"),
-    );
+    this.#unstoredDelivers++;
+    this.#events
+      .deliver(deliver)
+      .then(
+        () => this.#send({ command: "deliver_resp", sequenceId, msgId, result: 0 }),
+        () => this.#events.ignored?.("deliver_not_handled"),
+      )
+      .finally(() => {
+        this.#unstoredDelivers--;
+        this.#readOnOrWait();
+      });
+  }
+
+  /**
+   * Back-pressure to whoever floods us: what is not read here fills its own buffers. With one threshold
+   * for either way it would stop and go with every PDU.
+   */
+  #readOnOrWait(): void {
+    const { enough } = UNSENT_BYTES;
+    if (this.#reading) {
+      this.#reading = this.#unstoredDelivers < MOST_UNSTORED_DELIVERS && this.#unsentBytes < enough;
+      if (!this.#reading) this.#socket?.pause();
+    } else if (this.#unstoredDelivers <= MOST_UNSTORED_DELIVERS / 2 && this.#unsentBytes < enough) {
+      this.#reading = true;
+      // Our own silence is not the peer's.
+      this.#lastReadAt = performance.now();
+      this.#socket?.resume();
+    }
+  }
+
+  /** What it says may lie unread for as long as we take to store what it said before. */
+  get #isHeldUpByUs(): boolean {
+    return !this.#reading && this.#unsentBytes < UNSENT_BYTES.enough;
+  }
+
+  get #unsentBytes(): number {
+    return this.#socket?.writableLength ?? 0;
+  }
+
+  #noteDrained(): void {
+    this.#readOnOrWait();
+    if (this.ready) this.#events.windowFree?.();
   }
 
   #obeyTerminate(sequenceId: number): void {
     this.#send({ command: "terminate_resp", sequenceId });
     this.#stopSubmitting("peer_terminated");
-    const socket = this.#socket;
     this.#uncork();
-    socket?.end();
+    this.#socket?.end();
+    this.#destroySoon();
+  }
+
+  /** A peer that says goodbye and never hangs up, or reads nothing more, would hold the slot. */
+  #destroySoon(): void {
+    const socket = this.#socket;
     setTimeout(() => socket?.destroy(), GOODBYE_MS).unref();
   }
 
@@ -384,6 +449,11 @@ export class CmppSession<K> {
 
   #expirePending(): void {
     this.#responseTimer = undefined;
+    if (this.#state === "closed") return;
+    if (this.#isHeldUpByUs) {
+      this.#responseTimer = afterReading(() => this.#expirePending(), this.#options.responseTimeoutMs);
+      return;
+    }
     const now = performance.now();
     let freed = 0;
     for (const [sequenceId, { key, dueAt }] of this.#pending) {
@@ -393,8 +463,8 @@ export class CmppSession<K> {
       freed++;
     }
     const oldest = this.#pending.values().next().value;
-    if (oldest !== undefined && this.#state !== "closed") {
-      this.#responseTimer ??= setTimeout(() => this.#expirePending(), Math.max(1, oldest.dueAt - now));
+    if (oldest !== undefined) {
+      this.#responseTimer ??= afterReading(() => this.#expirePending(), Math.max(1, oldest.dueAt - now));
     }
     if (freed === 0 || !this.ready) return;
     // Nothing at all for as long as an answer may take: a link that is half open would take more with it.
@@ -412,8 +482,10 @@ export class CmppSession<K> {
   }
 
   #checkSilence(): void {
-    if (this.#asking) return this.#close("heartbeat_timeout");
+    if (this.#state === "closed") return;
     const { heartbeatIdleMs } = this.#options;
+    if (this.#isHeldUpByUs) return this.#checkSilenceIn(heartbeatIdleMs);
+    if (this.#asking) return this.#close("heartbeat_timeout");
     const silentMs = performance.now() - this.#lastReadAt;
     if (silentMs < heartbeatIdleMs) return this.#checkSilenceIn(heartbeatIdleMs - silentMs);
     this.#ask();
@@ -428,7 +500,7 @@ export class CmppSession<K> {
 
   #checkSilenceIn(ms: number): void {
     clearTimeout(this.#heartbeatTimer);
-    this.#heartbeatTimer = setTimeout(() => this.#checkSilence(), ms);
+    this.#heartbeatTimer = afterReading(() => this.#checkSilence(), ms);
   }
 
   /** Whatever is read shows that the peer is there, not only the answer to an ACTIVE_TEST. */
@@ -447,18 +519,21 @@ export class CmppSession<K> {
     return this.#sequenceId;
   }
 
-  /** Writes of one turn of the event loop leave together. */
   #send(pdu: Pdu): void {
+    this.#write(encode(pdu, this.#options.version));
+  }
+
+  /** Writes of one turn of the event loop leave together. */
+  #write(bytes: Buffer): void {
     const socket = this.#socket;
     if (socket === undefined || this.#state === "closed" || socket.writableEnded) return;
-    const bytes = encode(pdu, this.#options.version);
-    if (pdu.command === "submit" && isArmed("half_frame_written")) return this.#writeInHalves(bytes);
     if (!this.#corked) {
       this.#corked = true;
       socket.cork();
       setImmediate(() => this.#uncork());
     }
     socket.write(bytes);
+    if (socket.writableLength > UNSENT_BYTES.most) this.#close("peer_not_reading");
   }
 
   #writeInHalves(bytes: Buffer): void {
@@ -497,6 +572,12 @@ export class CmppSession<K> {
 }
 
 const DELIVER_ID = 0x0000_0005;
+
+/**
+ * A timer that lets the sockets speak first: after this process was held up, what came in time lies there
+ * unread, and a timer would call it late.
+ */
+const afterReading = (act: () => void, ms: number): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms);
 
 const whyUnconnected = (error: NodeJS.ErrnoException): WhyNotConnected =>
   error.code === "ECONNREFUSED" ? "refused" : "unreachable";
