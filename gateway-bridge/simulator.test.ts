@@ -211,7 +211,7 @@ describe.each([
     await everythingDueHasCome(client);
     expect(client.answers("13899990004")).toMatchObject([{ result: 0 }]);
     expect(client.receipts("13899990004")).toEqual([]);
-    expect(found(simulator, name).stats()).toMatchObject({ receiptsOwed: 0 });
+    await until(() => expect(found(simulator, name).stats()).toMatchObject({ receiptsOwed: 0 }));
   });
 
   it("0120 is throttled three times, then accepted; the next text with the same words again", async () => {
