@@ -223,6 +223,14 @@ export class Surroundings {
     return attempts;
   }
 
+  /** All there before the first is on its stream: what is measured is not how fast they are made. */
+  async burst(count: number, wishes: Parameters<typeof queuedAttempt>[1] = {}): Promise<AttemptId[]> {
+    const attempts: AttemptId[] = [];
+    for (let i = 0; i < count; i++) attempts.push(await queuedAttempt(this.database, wishes));
+    await Promise.all(attempts.map((attempt) => this.publish(attempt)));
+    return attempts;
+  }
+
   /** Also a second time, as after a crash between XADD and "published". */
   async publish(attempt: AttemptId): Promise<void> {
     const row = await only<{ channel_id: string; payload: string; schema_version: number }>(
