@@ -6,6 +6,7 @@
  */
 import { drizzle, type NodePgDatabase } from "drizzle-orm/node-postgres";
 import pg from "pg";
+import { lockedVault, type Vault } from "./vault.ts";
 
 /**
  * Connections a pool may open (G). Their sum and the reserve for people and migrations are compared
@@ -46,6 +47,8 @@ export const statement = <Row>(name: string, text: string): Statement<Row> => ({
 /** Where a statement can run: on any connection of a pool, or inside a transaction. */
 export interface Session {
   run<Row>(what: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
+  /** Seals what is stored through here, and opens what is read. */
+  readonly vault: Vault;
 }
 
 export interface Database extends Session {
@@ -63,7 +66,13 @@ export interface Database extends Session {
 
 const INT8 = pg.types.builtins.INT8;
 
-export function openDatabase(url: string, pool: PoolName, size: number = POOL_BUDGET[pool]): Database {
+/** Without a vault nothing that names a person or quotes a text can be stored or read. */
+export function openDatabase(
+  url: string,
+  pool: PoolName,
+  size: number = POOL_BUDGET[pool],
+  vault: Vault = lockedVault,
+): Database {
   const connections = new pg.Pool({
     connectionString: url,
     max: size,
@@ -81,7 +90,8 @@ export function openDatabase(url: string, pool: PoolName, size: number = POOL_BU
   connections.on("error", () => undefined);
   return {
     run: (what, values) => runOn(connections, what, values),
-    transaction: (work) => inTransaction(connections, work),
+    transaction: (work) => inTransaction(connections, vault, work),
+    vault,
     orm: drizzle({ client: connections }),
     use: () => ({
       total: connections.totalCount,
@@ -161,13 +171,13 @@ const AWAY_CODES = new Set([
 
 const GIVEN_UP = new Set(["40001", "40P01"]);
 
-async function inTransaction<T>(pool: pg.Pool, work: (tx: Session) => Promise<T>): Promise<T> {
+async function inTransaction<T>(pool: pg.Pool, vault: Vault, work: (tx: Session) => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     const client = await pool.connect();
     let broken: Error | undefined;
     try {
       await client.query("BEGIN");
-      const result = await work({ run: (what, values) => runOn(client, what, values) });
+      const result = await work({ run: (what, values) => runOn(client, what, values), vault });
       await client.query("COMMIT");
       return result;
     } catch (error) {

@@ -4,8 +4,8 @@ import { runRole } from "../workers/role.ts";
 import { createGateway } from "./gateway.ts";
 import { openStreams } from "./streams.ts";
 
-await runRole("gateway", async ({ config, log, metrics }) => {
-  const database = openDatabase(config.databaseUrl, "gateway");
+await runRole("gateway", async ({ config, log, metrics, vault }) => {
+  const database = openDatabase(config.databaseUrl, "gateway", undefined, vault);
   metrics.watchPool("gateway", database);
   await checkConnectionBudget(database);
   const streams = openStreams(config.redisUrl, config.keyPrefix);

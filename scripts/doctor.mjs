@@ -43,6 +43,7 @@ async function examine() {
     pip: python ?? null,
     servers: Object.fromEntries(servers.map(({ name, ...state }) => [name, state])),
     home: HOME,
+    dataKeys: dataKeys(),
     freeMib: freeMib(),
     running: ownerOf(HOME) ?? null,
   };
@@ -59,6 +60,30 @@ async function serverState(name) {
 async function versionOf(command, args) {
   const { code, stdout } = await run(command, args);
   return code === 0 ? /\d+(\.\d+)+/.exec(stdout)?.[0] : undefined;
+}
+
+/** Where the keys are that numbers and texts are stored under, how many can open, and who may read them. */
+function dataKeys() {
+  const { WAYBILL_DATA_KEYS: written, WAYBILL_DATA_KEYS_FILE: named } = process.env;
+  if (written && named) return { trouble: "WAYBILL_DATA_KEYS and WAYBILL_DATA_KEYS_FILE are both set" };
+  if (written) return { from: "WAYBILL_DATA_KEYS", count: dataKeyCount(written) };
+  const file = named || path.join(HOME, "data-keys");
+  const from = named ? `WAYBILL_DATA_KEYS_FILE, ${file}` : file;
+  try {
+    const othersMayRead = (fs.statSync(file).mode & 0o077) !== 0;
+    return { from, count: dataKeyCount(fs.readFileSync(file, "utf8")), othersMayRead };
+  } catch (error) {
+    return named ? { trouble: `${from} cannot be read (${error.code})` } : null;
+  }
+}
+
+const dataKeyCount = (written) => written.match(/\bdata:[\w+/-]+/g)?.length ?? 0;
+
+function dataKeysLine(found) {
+  if (found === null) return "none yet; npm start makes them in the state folder";
+  if (found.trouble !== undefined) return found.trouble;
+  const warning = found.othersMayRead ? "; others on this machine may read the file: chmod 600 it" : "";
+  return `${found.count} of ${found.from}${warning}`;
 }
 
 /** Of the nearest folder that exists: the state folder may not be made yet. */
@@ -84,6 +109,7 @@ function linesOf(found) {
     ],
     ...servers,
     ["State folder", `${found.home} (${found.freeMib} MiB free)`],
+    ["Data keys", dataKeysLine(found.dataKeys)],
     ["Running", found.running === null ? "no" : `yes, process ${found.running}`],
   ];
   const verdict = found.complete

@@ -2,6 +2,7 @@
 import path from "node:path";
 import type { Recipe } from "./children.ts";
 import type { Copy } from "./copy.ts";
+import { dataKeySettings } from "./data-keys.ts";
 import type { Layout } from "./layout.ts";
 import type { Role } from "./roles.ts";
 import { runFileIn } from "./run-file.ts";
@@ -52,7 +53,7 @@ export function roleRecipe(
       WAYBILL_RUN_FILE: runFileIn(home),
       WAYBILL_WEBHOOK_ALLOW_LOOPBACK: "1",
       WAYBILL_TETHERED: "1",
-      ...(role === "simulator" ? simulatorSettings(home, layout) : {}),
+      ...(role === "simulator" ? simulatorSettings(home, layout) : dataKeySettings(home)),
       ...layout.shape.roleEnvironment,
       ...settings.always,
     },

@@ -7,8 +7,10 @@ import path from "node:path";
 import { checkConnectionBudget, openDatabase } from "../db/client.ts";
 import { migrateDatabase } from "../db/migrate.ts";
 import { type DemoSeed, seedDemo } from "../db/seed.ts";
+import { openVault, type Vault } from "../db/vault.ts";
 import { type Children, keepChildren } from "./children.ts";
 import type { Copy } from "./copy.ts";
+import { dataKeysOf } from "./data-keys.ts";
 import { type Layout, type Shape, layOut } from "./layout.ts";
 import { untilItWorks } from "./readiness.ts";
 import { type RoleSettings, roleRecipe } from "./role-recipe.ts";
@@ -91,16 +93,19 @@ async function startAll(copy: Copy, layout: Layout, children: Children, signal: 
   // It needs no server, and when the gateway first dials it should be there.
   children.add(roleRecipe("simulator", copy, layout));
   await startServers(children, servers, steps, signal);
-  await steps.step("database", () => prepareDatabase(servers.databaseUrl, layout.seed));
+  await steps.step("database", () => {
+    const vault = openVault(dataKeysOf(copy.home));
+    return prepareDatabase(servers.databaseUrl, vault, layout.seed);
+  });
   signal.throwIfAborted();
   for (const role of ROLES) {
     if (role !== "simulator") children.add(roleRecipe(role, copy, layout));
   }
 }
 
-async function prepareDatabase(url: string, seed: DemoSeed): Promise<string> {
+async function prepareDatabase(url: string, vault: Vault, seed: DemoSeed): Promise<string> {
   const migrations = await migrated(url);
-  const database = openDatabase(url, "operations", 1);
+  const database = openDatabase(url, "operations", 1, vault);
   try {
     await checkConnectionBudget(database);
     await seedDemo(database, seed);

@@ -5,6 +5,7 @@ import { addApply } from "./commands/apply.ts";
 import { addBooks } from "./commands/books.ts";
 import { addChannels } from "./commands/channels.ts";
 import { addExport } from "./commands/export.ts";
+import { addKeys } from "./commands/keys.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPublication } from "./commands/publication.ts";
 import { addReconcile } from "./commands/reconcile.ts";
@@ -34,6 +35,7 @@ const COMMANDS = [
   addApply,
   addExport,
   addMigrate,
+  addKeys,
   addSeed,
 ];
 

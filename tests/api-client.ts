@@ -11,7 +11,7 @@ import { openDatabase, statement, type Database } from "../db/client.ts";
 import { newToken, newWebhookSecret, tokenHash } from "../db/keys.ts";
 import { seedDemo, type DemoSeed } from "../db/seed.ts";
 import { PROBLEMS } from "../domain/errors.ts";
-import { freshDatabase } from "./servers.ts";
+import { freshDatabase, vault } from "./servers.ts";
 
 /** Parsed JSON, to be looked into: what is not there is undefined, and so is what is in it. */
 export interface Json {
@@ -65,7 +65,7 @@ type Surroundings = Partial<Pick<AppDependencies, "runFile" | "openSurvey" | "re
 
 /** `runFile`: what the supervisor would write; without it only the API's own surroundings count. */
 export async function startApi(surroundings: Surroundings = {}): Promise<ApiClient> {
-  const database = openDatabase(await freshDatabase(), "api", 8);
+  const database = openDatabase(await freshDatabase(), "api", 8, vault);
   const demoKey = newToken("wbk");
   const opsToken = newToken("wbo");
   const viewerToken = newToken("wbv");

@@ -27,7 +27,7 @@ import type { Log, Service } from "../workers/service.ts";
 import { createSweeper } from "../workers/sweeper.ts";
 import { createTells } from "../workers/tells.ts";
 import { connectTemporal, type Temporal } from "../workers/temporal.ts";
-import { freshDatabase, servers, uniqueName, until } from "./servers.ts";
+import { DATA_KEYS, freshDatabase, servers, uniqueName, until, vault } from "./servers.ts";
 
 export interface Story {
   id: string;
@@ -230,12 +230,13 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
     DATABASE_URL: databaseUrl,
     REDIS_URL: servers.redisUrl(),
     TEMPORAL_ADDRESS: servers.temporalAddress(),
+    WAYBILL_DATA_KEYS: DATA_KEYS,
     WAYBILL_KEY_PREFIX: `${uniqueName("test")}:`,
     WAYBILL_TASK_QUEUE: uniqueName("attempts"),
     WAYBILL_WORKFLOW_BUNDLE: servers.workflowBundle(),
     WAYBILL_WEBHOOK_ALLOW_LOOPBACK: "true",
   });
-  const database = openDatabase(databaseUrl, "operations", 20);
+  const database = openDatabase(databaseUrl, "operations", 20, vault);
   const streams = openStreams(config.redisUrl, config.keyPrefix);
   const temporal = await connectTemporal(config, silent);
   const accounts = (["3.0", "3.0", "2.0"] as const).map((version, index) => ({

@@ -17,7 +17,7 @@ import { attemptIdOf, messageIdFrom } from "../domain/ids.ts";
 import { describeText } from "../domain/segment.ts";
 import { ask, countOf, messageOf, only, openFacts } from "./facts.ts";
 import { placeIn } from "./place.ts";
-import { freshDatabase } from "./servers.ts";
+import { DATA_KEYS, freshDatabase } from "./servers.ts";
 
 let url: string;
 let database: Database;
@@ -30,6 +30,7 @@ beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "waybill-configuration-"));
   printed = [];
   vi.stubEnv("DATABASE_URL", url);
+  vi.stubEnv("WAYBILL_DATA_KEYS", DATA_KEYS);
   vi.spyOn(console, "log").mockImplementation((line: string) => void printed.push(line));
   vi.spyOn(console, "error").mockImplementation((line: string) => void printed.push(line));
 });

@@ -28,13 +28,13 @@ import {
 import type { SettleAnswer } from "../domain/steps.ts";
 import { describeText } from "../domain/segment.ts";
 import type { Answer } from "../domain/supplier-codes.ts";
-import { freshDatabase, until } from "./servers.ts";
+import { freshDatabase, until, vault } from "./servers.ts";
 
 const CONNECTIONS = 12;
 
 /** A database of its own with the demo seed, and every supplier connected. */
 export async function openFacts(url?: string): Promise<Database> {
-  const database = openDatabase(url ?? (await freshDatabase()), "operations", CONNECTIONS);
+  const database = openDatabase(url ?? (await freshDatabase()), "operations", CONNECTIONS, vault);
   await seedDemo(database, {
     apiKey: newToken("wbk"),
     opsToken: newToken("wbo"),

@@ -24,7 +24,7 @@ import type { SupplierOptions, SupplierStats } from "../gateway-bridge/simulator
 import type { SubmitRecord } from "../gateway-bridge/simulator-witness.ts";
 import { commandStream, GATEWAY_GROUP, openStreams, type Streams } from "../gateway-bridge/streams.ts";
 import { ask, only, queuedAttempt } from "./facts.ts";
-import { freshDatabase, servers, uniqueName, until } from "./servers.ts";
+import { DATA_KEYS, freshDatabase, servers, uniqueName, until, vault } from "./servers.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -93,7 +93,7 @@ export class Surroundings {
   /** In this process; stopped with the test. */
   async openGateway(by: { redisUrl?: string; databaseUrl?: string } = {}): Promise<Gateway> {
     const { redisUrl = servers.redisUrl(), databaseUrl = this.databaseUrl } = by;
-    const database = openDatabase(databaseUrl, "gateway");
+    const database = openDatabase(databaseUrl, "gateway", undefined, vault);
     const gateway = createGateway({
       database,
       databaseUrl,
@@ -159,6 +159,7 @@ export class Surroundings {
       env: {
         ...process.env,
         DATABASE_URL: this.databaseUrl,
+        WAYBILL_DATA_KEYS: DATA_KEYS,
         REDIS_URL: servers.redisUrl(),
         WAYBILL_KEY_PREFIX: this.prefix,
         WAYBILL_METRICS_PORT: "0",
@@ -386,7 +387,7 @@ const AMPLE = { version: "3.0", window: 512, rate: 10_000, connections: 16 } as 
 
 export async function openSurroundings(options: SurroundingsOptions): Promise<Surroundings> {
   const databaseUrl = await freshDatabase();
-  const database = openDatabase(databaseUrl, "operations", 8);
+  const database = openDatabase(databaseUrl, "operations", 8, vault);
   const folder = await mkdtemp(path.join(tmpdir(), "waybill-gateways-"));
   const simulator = await startSimulator({
     dataDir: folder,

@@ -20,7 +20,7 @@ import {
   type NotifierOutcome,
 } from "../workers/notifier.ts";
 import type { Log } from "../workers/service.ts";
-import { freshDatabase } from "./servers.ts";
+import { freshDatabase, vault } from "./servers.ts";
 
 const SECRET = newWebhookSecret();
 const OLD_SECRET = newWebhookSecret();
@@ -35,7 +35,7 @@ let running: Notifier[] = [];
 let outcomes: NotifierOutcome[] = [];
 
 beforeAll(async () => {
-  database = openDatabase(await freshDatabase(), "notifier");
+  database = openDatabase(await freshDatabase(), "notifier", undefined, vault);
   await seedApplication("app_a");
   await seedApplication("app_b");
 });
@@ -620,6 +620,7 @@ async function pagesReadByClaim(): Promise<number> {
   await expect(
     database.transaction(async (tx) => {
       const explaining: Session = {
+        vault,
         run: async (what, values = []) => {
           const given = values.map((value) => (Array.isArray(value) ? "'{}'" : `'${String(value)}'`));
           await tx.run({ name: "", text: `PREPARE claim AS ${what.text}` });

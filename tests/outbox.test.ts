@@ -455,6 +455,7 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
     const run: { text: string; values: readonly unknown[] }[] = [];
     const answer = await database.transaction((tx) =>
       work({
+        vault: tx.vault,
         run(what, values = []) {
           run.push({ text: what.text, values });
           return tx.run(what, values);

@@ -5,6 +5,8 @@
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
 import { openDatabase, statement } from "../db/client.ts";
+import { parseDataKeys } from "../db/data-keys.ts";
+import { openVault } from "../db/vault.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -21,6 +23,13 @@ export const servers = {
   temporalAddress: (): string => inject("temporalAddress"),
   workflowBundle: (): string => inject("workflowBundle"),
 };
+
+/** Of every process of every test. */
+export const DATA_KEYS = ["search", "data"]
+  .map((kind) => `${kind}:${Buffer.alloc(32, kind).toString("base64")}`)
+  .join();
+
+export const vault = openVault(parseDataKeys(DATA_KEYS));
 
 export const uniqueName = (prefix: string): string => `${prefix}_${randomBytes(6).toString("hex")}`;
 

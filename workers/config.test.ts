@@ -1,7 +1,13 @@
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { newDataKeys } from "../db/data-keys.ts";
 import { readConfig } from "./config.ts";
 
-const needed = { DATABASE_URL: "postgres://localhost/waybill", REDIS_URL: "redis://localhost" };
+const needed = {
+  DATABASE_URL: "postgres://localhost/waybill",
+  REDIS_URL: "redis://localhost",
+  WAYBILL_DATA_KEYS: newDataKeys(),
+};
 const read = (more: Record<string, string> = {}) => readConfig({ ...needed, ...more });
 
 const started = (publish: string, shadow: string) => () =>
@@ -21,6 +27,18 @@ describe("the configuration of a role", () => {
     ["a batch that is too large", { ...needed, SEND_ROUTE_BATCH_SIZE: "65" }],
   ])("refuses %s in a readable sentence", (_, env) => {
     expect(() => readConfig(env)).toThrow(/environment is not valid:\n/);
+  });
+
+  it("refuses to start without data keys, and says how to get them", () => {
+    const { WAYBILL_DATA_KEYS: _, ...keyless } = needed;
+    expect(() => readConfig(keyless)).toThrow(/set WAYBILL_DATA_KEYS_FILE .* `waybill keys new`/);
+  });
+
+  it("takes the data keys from one place, and quotes none where they are wrong", () => {
+    const file = fileURLToPath(import.meta.url);
+    expect(() => read({ WAYBILL_DATA_KEYS_FILE: file })).toThrow(/which one counts/);
+    const wrong = { WAYBILL_DATA_KEYS: `${newDataKeys()}data:c2VjcmV0` };
+    expect(() => read(wrong)).toThrow("data key 3 is not search: or data: with 32 bytes in base64 behind it");
   });
 
   it("refuses a command that would go live and to the shadow (C5, H)", () => {

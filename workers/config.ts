@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
 import type { PublicationStart } from "../db/publication.ts";
+import { type DataKeys, parseDataKeys } from "../db/data-keys.ts";
 
 const port = z.coerce.number().int().min(0).max(65535);
 const flag = z.stringbool();
@@ -24,6 +25,9 @@ const environment = z.object({
   DATABASE_URL: z.string().min(1),
   REDIS_URL: z.string().min(1),
   TEMPORAL_ADDRESS: z.string().min(1).optional(),
+  /** One of the two: keys under which numbers and texts are stored; docs/data-life.md. */
+  WAYBILL_DATA_KEYS: z.string().min(1).optional(),
+  WAYBILL_DATA_KEYS_FILE: z.string().min(1).optional(),
   WAYBILL_HOST: z.string().default("127.0.0.1"),
   WAYBILL_API_PORT: port.default(7080),
   WAYBILL_METRICS_PORT: port.default(0),
@@ -46,6 +50,8 @@ const environment = z.object({
   /** The role ends when its standard input does, so that it cannot outlive its supervisor. */
   WAYBILL_TETHERED: flag.default(false),
 });
+
+const dataKeySettings = environment.pick({ WAYBILL_DATA_KEYS: true, WAYBILL_DATA_KEYS_FILE: true });
 
 const ms = z.int().min(1);
 const count = z.int().min(1);
@@ -78,6 +84,7 @@ export interface Config {
   readonly redisUrl: string;
   /** Undefined: as Temporal's own environment configuration says. */
   readonly temporalAddress: string | undefined;
+  readonly dataKeys: DataKeys;
   readonly host: string;
   readonly apiPort: number;
   readonly metricsPort: number;
@@ -99,11 +106,14 @@ export interface Config {
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const it = checked(environment, env, "environment");
   const temporal = readTemporalConfig(it.WAYBILL_TEMPORAL_CONFIG, it.WAYBILL_TASK_QUEUE);
+  const dataKeys = readDataKeys(env);
+  if (dataKeys === undefined) throw new Error(NO_DATA_KEYS);
   const items = it.SEND_ROUTE_BATCH_ENABLED ? (it.SEND_ROUTE_BATCH_SIZE ?? temporal.coalesce.items) : 1;
   return Object.freeze({
     databaseUrl: it.DATABASE_URL,
     redisUrl: it.REDIS_URL,
     temporalAddress: it.TEMPORAL_ADDRESS,
+    dataKeys,
     host: it.WAYBILL_HOST,
     apiPort: it.WAYBILL_API_PORT,
     metricsPort: it.WAYBILL_METRICS_PORT,
@@ -121,6 +131,23 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     settlementPool: it.SEND_CALLBACK_POOL_ENABLED,
     temporal: { ...temporal, coalesce: { ...temporal.coalesce, items } },
   });
+}
+
+const NO_DATA_KEYS =
+  "numbers and texts are stored encrypted: set WAYBILL_DATA_KEYS_FILE to a file with the keys, or WAYBILL_DATA_KEYS to the keys themselves; `waybill keys new` prints a set (keep a copy of it: without its keys a database is lost)";
+
+/** Undefined where neither is set. Throws a sentence that quotes no key. */
+export function readDataKeys(env: NodeJS.ProcessEnv): DataKeys | undefined {
+  const { WAYBILL_DATA_KEYS: written, WAYBILL_DATA_KEYS_FILE: file } = checked(
+    dataKeySettings,
+    env,
+    "environment",
+  );
+  if (written !== undefined && file !== undefined) {
+    throw new Error("WAYBILL_DATA_KEYS and WAYBILL_DATA_KEYS_FILE are both set: which one counts?");
+  }
+  if (file !== undefined) return parseDataKeys(readFileSync(file, "utf8"));
+  return written === undefined ? undefined : parseDataKeys(written);
 }
 
 /** A message has exactly one live publication path: it cannot go live and to the shadow at once (C5). */

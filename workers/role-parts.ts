@@ -6,8 +6,8 @@ import type { Service } from "./service.ts";
 import type { Temporal } from "./temporal.ts";
 
 /** The budget is checked by every process, for whoever starts first (G). */
-export async function openPool({ config, metrics }: RoleFrame, pool: PoolName): Promise<Database> {
-  const database = openDatabase(config.databaseUrl, pool);
+export async function openPool({ config, metrics, vault }: RoleFrame, pool: PoolName): Promise<Database> {
+  const database = openDatabase(config.databaseUrl, pool, undefined, vault);
   metrics.watchPool(pool, database);
   await checkConnectionBudget(database);
   return database;

@@ -1,4 +1,5 @@
 /** What every process has in common: it reads its config, serves its health, and ends when it is told. */
+import { openVault, type Vault } from "../db/vault.ts";
 import { type Config, readConfig } from "./config.ts";
 import { openLog } from "./log.ts";
 import { createHealthServer, createMetrics, type Health, type Metrics } from "./metrics.ts";
@@ -13,6 +14,8 @@ export interface RoleFrame {
   config: Config;
   log: Log;
   metrics: Metrics;
+  /** One a process. */
+  vault: Vault;
   /** Ends the process cleanly, because something that it cannot go on without has ended. */
   quit: () => void;
 }
@@ -33,7 +36,13 @@ export async function runRole(
   // Before anything is put together: who is told to stop meanwhile must stop afterwards.
   const asked = askedToStop(config.tethered);
 
-  const parts = await assemble({ config, log, metrics, quit: () => quit() });
+  const parts = await assemble({
+    config,
+    log,
+    metrics,
+    vault: openVault(config.dataKeys),
+    quit: () => quit(),
+  });
   const health = createHealthServer({ host: config.host, port: config.metricsPort }, metrics.registry, parts);
   for (const service of parts.services) await service.start();
   // Last: whoever finds it ready may send work at once.

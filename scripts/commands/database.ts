@@ -1,6 +1,8 @@
 /** The database for commands that work without the API. */
 import { type Database, openDatabase, sqlState } from "../../db/client.ts";
+import { openVault } from "../../db/vault.ts";
 import { errorName } from "../../workers/service.ts";
+import { dataKeysOf } from "../data-keys.ts";
 import { withoutPassword } from "../readiness.ts";
 import { Trouble } from "../trouble.ts";
 import { type Place, runningCopy } from "./place.ts";
@@ -11,7 +13,7 @@ export async function inDatabase<Result>(
   work: (database: Database) => Promise<Result>,
 ): Promise<Result> {
   const url = process.env["DATABASE_URL"] ?? runningCopy(place).databaseUrl;
-  const database = openDatabase(url, "operations", 1);
+  const database = openDatabase(url, "operations", 1, openVault(dataKeysOf(place.home)));
   try {
     return await work(database);
   } catch (error) {
