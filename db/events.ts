@@ -66,6 +66,9 @@ const LARGEST_CODE = 0x7fff_ffff;
  * Take rows are locked in order, or the gateway and the sweeper could wait for each other over the same
  * silences; where a batch holds both, the answer counts. `no_response` says nothing about a submit that
  * was answered meanwhile, and is not kept then. Inbound texts belong to no attempt: nothing to fold.
+ *
+ * Unknown stays unknown when "slower" comes late: a receipt may have been taken for that write already
+ * (D14), and a write that "slower" allows would be the same text twice (C3).
  */
 const STORE = statement<Record<string, never>>(
   "events.store",
@@ -87,7 +90,8 @@ const STORE = statement<Record<string, never>>(
        FROM (SELECT DISTINCT ON (submit_id, part, write_number) * FROM locked
               ORDER BY submit_id, part, write_number, kind = 'no_response') first
       WHERE k.submit_id = first.submit_id AND k.part = first.part AND k.write_number = first.write_number
-        AND (k.answer IS NULL OR (k.answer = 'unknown' AND first.kind = 'response'))
+        AND (k.answer IS NULL
+             OR (k.answer = 'unknown' AND first.kind = 'response' AND first.answer <> 'throttled'))
      RETURNING first.event_key)
    INSERT INTO supplier_events AS e (event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
                                      result_code, msg_id, stat, meaning, number, src_id, raw, copy_count, folded_at)

@@ -12,8 +12,10 @@ import { charge } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 
 export interface FoldedBatch {
-  /** Events looked at, folded or not: a full batch is followed by the next one. */
+  /** Events looked at, folded or not. */
   eventCount: number;
+  /** A supplier had as much due as its share of the batch, or more: look again at once. */
+  full: boolean;
   folded: number;
   unmatched: number;
   charged: number;
@@ -38,11 +40,18 @@ export async function foldEvents(tx: Session, limit: number): Promise<FoldedBatc
   const unmatched = verdicts.filter((it) => it.fate === "unmatched").length;
   return {
     eventCount: events.length,
+    full: isFull(events),
     folded: events.length - unmatched,
     unmatched,
     charged: charged.size,
     due,
   };
+}
+
+function isFull(events: readonly { supplier_id: string; share: number }[]): boolean {
+  const counts = new Map<string, number>();
+  for (const { supplier_id } of events) counts.set(supplier_id, (counts.get(supplier_id) ?? 0) + 1);
+  return [...counts.values()].some((count) => count >= (events[0]?.share ?? 0));
 }
 
 interface Target {
@@ -295,12 +304,26 @@ interface AttemptRow {
   status: MessageStatus;
 }
 
-const CLAIM = statement<EventRow>(
+/**
+ * As many of each supplier that has something due, so that a hundred thousand receipts of one do not
+ * delay another's; one more than an even share where it does not come out even.
+ */
+const CLAIM = statement<EventRow & { share: number }>(
   "folding.claim",
-  `SELECT id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat, meaning, number
-     FROM supplier_events
-    WHERE folded_at IS NULL AND due_at <= statement_timestamp()
-    ORDER BY due_at, id LIMIT $1 FOR UPDATE SKIP LOCKED`,
+  `WITH busy AS MATERIALIZED (
+     SELECT s.id FROM suppliers s
+      WHERE EXISTS (SELECT 1 FROM supplier_events e WHERE e.supplier_id = s.id
+                       AND e.folded_at IS NULL AND e.due_at <= statement_timestamp())),
+   share AS MATERIALIZED (SELECT ceil($1::numeric / greatest(1, count(*)))::int AS size FROM busy)
+   SELECT e.*, share.size AS share
+     FROM share, busy
+    CROSS JOIN LATERAL (
+          SELECT id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat, meaning,
+                 number
+            FROM supplier_events
+           WHERE supplier_id = busy.id AND folded_at IS NULL AND due_at <= statement_timestamp()
+           ORDER BY due_at, id LIMIT (SELECT size FROM share)
+             FOR UPDATE SKIP LOCKED) e`,
 );
 
 /** The number must agree: suppliers use a Msg_Id again after a year (cmpp §9). */
@@ -388,12 +411,19 @@ const HANDLED = statement<Record<string, never>>(
     WHERE e.id = t.id`,
 );
 
-/** Tried again later and later, up to five minutes apart; kept until a person looks (D14). */
+/**
+ * Tried again later and later: up to five minutes apart while it is young, then after a quarter of its
+ * age, up to a day. It is kept until a person looks (D14), and whatever its number learns wakes it at
+ * once (WAKE_RECEIPTS): a flood of receipts for nothing must not be work for ever.
+ */
 const WAIT = statement<Record<string, never>>(
   "folding.wait",
   `UPDATE supplier_events
       SET try_count = try_count + 1,
-          due_at = clock_timestamp() + least(300, 0.2 * power(2, least(try_count, 20))) * interval '1 second'
+          due_at = clock_timestamp() + least(
+            0.2 * power(2, least(try_count, 20)) * interval '1 second',
+            greatest(interval '5 minutes', (clock_timestamp() - received_at) / 4),
+            interval '1 day')
     WHERE id = ANY($1::bigint[])`,
 );
 

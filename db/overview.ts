@@ -68,6 +68,10 @@ const backlog = (name: string, rows: string, due: string): string =>
                      FROM ${rows}))) AS ${name}`;
 
 const UNFOLDED = "supplier_events WHERE folded_at IS NULL";
+/** Supplier by supplier, along the index of what is due: the oldest of each is among them. */
+const DUE_EVENTS = `(SELECT due_at FROM suppliers s CROSS JOIN LATERAL (
+     SELECT due_at FROM ${UNFOLDED} AND supplier_id = s.id AND due_at <= statement_timestamp()
+      ORDER BY due_at, id LIMIT ${COUNTED_AT_MOST}) of_one) due`;
 
 /** The newest events by their key, as many as may arrive in the window at twice the largest tier (L). */
 const NEWEST_EVENTS = `(SELECT kind, received_at FROM supplier_events ORDER BY id DESC LIMIT 60000) newest
@@ -80,7 +84,7 @@ const OVERVIEW = statement<Overview>(
      ${backlog("intake", "inbox", "due_at")},
      ${backlog("outbox", "submit_outbox WHERE status IN ('pending', 'publishing')", "next_attempt_at")},
      ${backlog("dead", "submit_outbox WHERE status = 'dead'", "updated_at")},
-     ${backlog("events", `${UNFOLDED} AND due_at <= clock_timestamp()`, "due_at")},
+     ${backlog("events", DUE_EVENTS, "due_at")},
      ${backlog("unmatched", `${UNFOLDED} AND kind = 'receipt' AND try_count > 0`, "received_at")},
      ${backlog("decisions", "attempts WHERE decided_at IS NULL AND due_at IS NOT NULL", "due_at")},
      ${backlog("unanswered", "takes WHERE kind = 'write' AND answered_at IS NULL", "taken_at")},

@@ -708,7 +708,7 @@ export const supplierEvents = pgTable(
     check("supplier_events_meaning", oneOf("meaning", ["delivered", "failed", "undecided"])),
     check("supplier_events_fate", oneOf("fate", ["applied", "late", "foreign"])),
     index("supplier_events_unfolded")
-      .on(t.dueAt, t.id)
+      .on(t.supplierId, t.dueAt, t.id)
       .where(sql`${t.foldedAt} IS NULL`),
     index("supplier_events_unmatched")
       .on(t.supplierId, t.number)

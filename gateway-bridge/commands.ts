@@ -118,8 +118,10 @@ export class Lane {
     }
     const answer = answerBy(this.#profile(), answered.result);
     this.#deps.onAnswer(write.hand.command.channelId, answer);
+    // Said again, and again: what comes late was answered, or called unknown, before.
     const recorded = this.#deps.recorder.record(
       responseEvent(this.#holder, plain(write), { ...answered, answer }),
+      answered.late,
     );
     recorded.then(
       () => {

@@ -1,29 +1,32 @@
 /**
  * What suppliers say is committed raw, in batches, before it is acknowledged to them and before
  * anything acts on it (D2); a wake-up follows, and losing it costs one poll.
+ *
+ * Every supplier waits in a line of its own, and a batch takes from all of them alike: the flood of one
+ * does not delay another's. Within a line answers go first, since a window waits for them (cmpp §14, 22).
  */
 import { type Database, isAway, sqlState } from "../db/client.ts";
 import { storeEvents, type SupplierEvent } from "../db/events.ts";
-import { atPoint } from "../fault-points/at-point.ts";
 import { delay, errorName, type Log } from "../workers/service.ts";
 import type { Streams } from "./streams.ts";
 
 export interface EventRecorder {
   /**
    * Resolves when the event is committed. Rejects when it never will be by this process: PostgreSQL
-   * refused it, the process stops, or too much waits and the supplier will say it again.
+   * refused it, the process stops, or too much of that supplier waits and it is `repeatable`. Deliveries
+   * always are: a supplier says them again until they are acknowledged.
    */
-  record(event: SupplierEvent): Promise<void>;
+  record(event: SupplierEvent, repeatable?: boolean): Promise<void>;
   /** Waits until all that was handed in is committed, or gives up when the database stays away. */
   drain(atMostMs: number): Promise<void>;
 }
 
-const BATCH = 64;
+const BATCH = 128;
 const GATHER_MS = 2;
 const AWAY_PAUSE_MS = 500;
 /**
- * While the database is away suppliers repeat on each new connection what they were not answered. Answers
- * to submits are bounded by the windows and are never turned away.
+ * Of one supplier. While the database is away it repeats on each new connection what it was not answered.
+ * First answers to submits are bounded by the windows and are never turned away.
  */
 const MOST_REPEATABLE_WAITING = 10_000;
 
@@ -33,20 +36,26 @@ interface Waiting {
   reject: (error: unknown) => void;
 }
 
+/** What one supplier said and nobody has stored yet. */
+interface Line {
+  answers: Waiting[];
+  repeatable: Waiting[];
+}
+
 export function createEventRecorder(deps: {
   database: Database;
   streams: Pick<Streams, "wake">;
   log: Log;
 }): EventRecorder {
-  const waiting: Waiting[] = [];
+  /** Only those in which somebody waits, the one longest without a turn first. */
+  const lines = new Map<string, Line>();
   let running: Promise<void> | undefined;
   const stopping = new AbortController();
 
   async function run(): Promise<void> {
     await delay(GATHER_MS);
-    while (waiting.length > 0) {
-      const batch = waiting.splice(0, BATCH);
-      await commit(batch);
+    while (lines.size > 0) {
+      await commit(nextBatch(lines));
       deps.streams.wake("events");
     }
     running = undefined;
@@ -56,8 +65,10 @@ export function createEventRecorder(deps: {
   async function commit(batch: Waiting[]): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
-        const events = batch.map((it) => it.event);
-        await atPoint("event_store", () => storeEvents(deps.database, events));
+        await storeEvents(
+          deps.database,
+          batch.map((it) => it.event),
+        );
         return batch.forEach((it) => it.resolve());
       } catch (error) {
         if (isRefusal(error)) return refused(batch, error);
@@ -78,14 +89,23 @@ export function createEventRecorder(deps: {
     batch[0]?.reject(error);
   }
 
+  function lineOf(supplierId: string): Line {
+    const known = lines.get(supplierId);
+    if (known !== undefined) return known;
+    const line: Line = { answers: [], repeatable: [] };
+    lines.set(supplierId, line);
+    return line;
+  }
+
   return {
-    record(event) {
-      const repeatable = event.kind === "receipt" || event.kind === "inbound";
-      if (stopping.signal.aborted || (repeatable && waiting.length >= MOST_REPEATABLE_WAITING)) {
+    record(event, repeatable = event.kind === "receipt" || event.kind === "inbound") {
+      const tooMany = (lines.get(event.supplierId)?.repeatable.length ?? 0) >= MOST_REPEATABLE_WAITING;
+      if (stopping.signal.aborted || (repeatable && tooMany)) {
         return Promise.reject(new Error("the event cannot be taken now"));
       }
       return new Promise((resolve, reject) => {
-        waiting.push({ event, resolve, reject });
+        const line = lineOf(event.supplierId);
+        (repeatable ? line.repeatable : line.answers).push({ event, resolve, reject });
         running ??= run();
       });
     },
@@ -96,6 +116,28 @@ export function createEventRecorder(deps: {
       giveUp.abort();
     },
   };
+}
+
+/** An equal share of each line, then what room is left in the order of their turns. */
+function nextBatch(lines: Map<string, Line>): Waiting[] {
+  const batch: Waiting[] = [];
+  const share = Math.ceil(BATCH / lines.size);
+  for (const room of [share, BATCH]) {
+    const inTurn = [...lines];
+    for (const [supplierId, line] of inTurn) {
+      const taken = takeFrom(line, Math.min(room, BATCH - batch.length));
+      if (taken.length === 0) continue;
+      batch.push(...taken);
+      lines.delete(supplierId);
+      if (line.answers.length + line.repeatable.length > 0) lines.set(supplierId, line);
+    }
+  }
+  return batch;
+}
+
+function takeFrom(line: Line, count: number): Waiting[] {
+  const answers = line.answers.splice(0, count);
+  return [...answers, ...line.repeatable.splice(0, count - answers.length)];
 }
 
 /**

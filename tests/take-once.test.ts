@@ -305,6 +305,13 @@ describe("writing again", () => {
   it.each([
     ["nothing is known of the write before", () => Promise.resolve()],
     ["the write before is unknown", (attempt: AttemptId) => told(database, silence(attempt))],
+    [
+      "the write before is unknown, and the supplier said slower after all",
+      async (attempt: AttemptId) => {
+        await told(database, silence(attempt));
+        await told(database, response(attempt, { answer: "throttled" }));
+      },
+    ],
     ["the write before was accepted", (attempt: AttemptId) => told(database, response(attempt))],
     [
       "the write before was rejected",

@@ -31,7 +31,7 @@ export function createResults(
         deps.metrics.events.inc({ fate: "unmatched" }, batch.unmatched);
       }
       await deps.tells.tell(batch.due);
-      return { did: batch.folded, full: batch.eventCount >= config.batch };
+      return { did: batch.folded, full: batch.full };
     },
     async pause(signal) {
       await deps.streams.waitForWake("events", config.pollMs, signal);

@@ -1,0 +1,2 @@
+DROP INDEX "supplier_events_unfolded";--> statement-breakpoint
+CREATE INDEX "supplier_events_unfolded" ON "supplier_events" USING btree ("supplier_id","due_at","id") WHERE "supplier_events"."folded_at" IS NULL;
