@@ -2,6 +2,7 @@
 import type { Planned } from "../db/attempts.ts";
 import { type Database, isAway } from "../db/client.ts";
 import type {
+  LingerAnswer,
   PersistAnswer,
   PlanAnswer,
   PublishAnswer,
@@ -10,6 +11,7 @@ import type {
 } from "../domain/steps.ts";
 import type { Streams } from "../gateway-bridge/streams.ts";
 import { coalesce, type CoalesceOptions } from "./coalesce.ts";
+import type { Lingers } from "./linger.ts";
 import { persevering } from "./persevere.ts";
 import { persistBatch } from "./persist-outbox.ts";
 import { planBatch } from "./plan-route.ts";
@@ -24,6 +26,7 @@ export interface ActivityDeps {
   settlement: Database;
   publisher: Database;
   streams: Streams;
+  lingers: Lingers;
   coalesce: CoalesceOptions;
   /** Counted tries of a step before a person looks, those of its local form included (D12). */
   tries: { inAll: number; local: number };
@@ -35,6 +38,7 @@ export interface Activities extends ReviewActivities {
   planRoute(attemptId: string): Promise<PlanAnswer>;
   persistOutbox(planned: Planned): Promise<PersistAnswer>;
   publish(attemptId: string): Promise<PublishAnswer>;
+  linger(it: { attemptId: string; atMostMs: number }): Promise<LingerAnswer>;
   settleOrRetry(attemptId: string): Promise<SettleAnswer>;
 }
 
@@ -54,7 +58,8 @@ export function createActivities(deps: ActivityDeps): Activities {
       ...(notNow === undefined ? {} : { notNow }),
     });
   }
-  const { planning, settlement, publisher: database, streams } = deps;
+  const { planning, settlement, publisher: database, streams, lingers } = deps;
+  const publish = step("publish", publishBatch({ database, streams }));
   const review = reviewActivities(settlement);
   // A review is where counting ends: what writes it down is tried for ever.
   const forEver = { countedTries: Number.POSITIVE_INFINITY };
@@ -62,7 +67,11 @@ export function createActivities(deps: ActivityDeps): Activities {
     reserve: step("reserve", reserveBatch(planning)),
     planRoute: step("plan_route", planBatch(planning, Math.random), (it) => it.kind === "disconnected"),
     persistOutbox: step("persist_outbox", persistBatch(planning)),
-    publish: step("publish", publishBatch({ database, streams })),
+    publish(attemptId) {
+      lingers.expect(attemptId);
+      return publish(attemptId);
+    },
+    linger: ({ attemptId, atMostMs }) => lingers.linger(attemptId, atMostMs),
     settleOrRetry: step("settle_or_retry", settleBatch(settlement)),
     openReview: persevering(review.openReview, forEver),
     closeReview: persevering(review.closeReview, forEver),

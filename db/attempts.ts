@@ -51,6 +51,11 @@ export async function persistAttempts(
   return answers;
 }
 
+/** Those of the attempts on which nothing is decided yet. */
+export async function undecidedOf(session: Session, attemptIds: readonly string[]): Promise<string[]> {
+  return (await session.run(UNDECIDED, [attemptIds])).map((row) => row.id);
+}
+
 /** A run that was committed before is found here: the existing attempt is used (I). */
 function whatStands(row: Row): PersistAnswer | undefined {
   if (isFinal(row.status)) return { kind: "ended", status: row.status };
@@ -209,6 +214,11 @@ const COMMIT = statement<{ id: string }>(
             queued_at = coalesce(m.queued_at, clock_timestamp())
        FROM attempt WHERE m.id = attempt.message_id)
    SELECT id FROM attempt`,
+);
+
+const UNDECIDED = statement<{ id: string }>(
+  "attempts.undecided",
+  `SELECT id FROM attempts WHERE id = ANY($1::text[]) AND decided_at IS NULL`,
 );
 
 const CLOSE_INBOX = statement<Record<string, never>>(

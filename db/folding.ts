@@ -20,7 +20,13 @@ export interface FoldedBatch {
   unmatched: number;
   charged: number;
   /** Attempts whose workflow has to be told that a decision is due. */
-  due: string[];
+  due: DueDecision[];
+}
+
+export interface DueDecision {
+  attemptId: string;
+  /** Since its command was committed, in milliseconds: a young one may still linger. */
+  ageMs: number;
 }
 
 /** Call it inside one transaction. Locks events, then attempts, messages and accounts (D11). */
@@ -248,13 +254,14 @@ async function keep(
 }
 
 /** Raises the revision of what changed, moves messages to `sent`, and says where a decision is due. */
-async function markDue(tx: Session, attempts: ReadonlyMap<string, Attempt>): Promise<string[]> {
+async function markDue(tx: Session, attempts: ReadonlyMap<string, Attempt>): Promise<DueDecision[]> {
   const undecided = [...attempts.values()].filter((it) => !it.row.decided);
   const states = undecided.map((it) => {
     const segments = [...it.segments.values()];
     return {
       attempt_id: it.row.id,
       message_id: it.row.message_id,
+      age_ms: it.row.age_ms,
       changed: it.changed.size > 0,
       due: judge(segments, it.row.receipt_mode).kind !== "waiting",
       sent: acceptedWhole(segments),
@@ -264,7 +271,7 @@ async function markDue(tx: Session, attempts: ReadonlyMap<string, Attempt>): Pro
   if (states.length === 0) return [];
   await tx.run(MARK, [JSON.stringify(states)]);
   await tx.run(MARK_MESSAGES, [JSON.stringify(states)]);
-  return states.filter((it) => it.due).map((it) => it.attempt_id);
+  return states.filter((it) => it.due).map((it) => ({ attemptId: it.attempt_id, ageMs: it.age_ms }));
 }
 
 const chargeable = (attempts: ReadonlyMap<string, Attempt>) =>
@@ -302,6 +309,7 @@ interface AttemptRow {
   outcome: string | null;
   receipt_mode: ReceiptMode;
   status: MessageStatus;
+  age_ms: number;
 }
 
 /**
@@ -372,7 +380,8 @@ const ADOPT = statement<MatchRow>(
 const ATTEMPTS = statement<AttemptRow>(
   "folding.attempts",
   `SELECT a.id, a.message_id, a.supplier_id, m.number, a.decided_at IS NOT NULL AS decided, a.outcome,
-          coalesce(a.receipt_mode, 'per_segment') AS receipt_mode, m.status
+          coalesce(a.receipt_mode, 'per_segment') AS receipt_mode, m.status,
+          (extract(epoch FROM clock_timestamp() - coalesce(a.queued_at, a.created_at)) * 1000)::float8 AS age_ms
      FROM attempts a JOIN messages m ON m.id = a.message_id
     WHERE a.id = ANY($1::text[])`,
 );

@@ -31,6 +31,9 @@ export type PublishAnswer =
   /** Publication never waits: the sweeper brings the row to the stream (design §3). */
   | { kind: "left_to_sweeper"; why: "paused" | "shadow" | "stream_unavailable" | "dead" };
 
+/** Whether a decision became due while the first workflow task was kept open for it. */
+export type LingerAnswer = { kind: "due" } | { kind: "not_yet" };
+
 export type SettleAnswer =
   | { kind: "final"; status: FinalStatus }
   | { kind: "retrying"; successorId: string }

@@ -119,6 +119,16 @@ export function openBlockingReader(url: string): Redis {
   );
 }
 
+/** For one that only listens: it subscribes as soon as Redis is there, and again whenever it is back. */
+export function openListener(url: string): Redis {
+  return quiet(
+    new Redis(url, {
+      maxRetriesPerRequest: null,
+      retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
+    }),
+  );
+}
+
 /** Reconnecting is the client's own work; without a listener each failure would be printed. */
 function quiet(redis: Redis): Redis {
   redis.on("error", () => undefined);

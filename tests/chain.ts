@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createActivities } from "../activities/index.ts";
+import { createLingers } from "../activities/linger.ts";
 import { createApiService } from "../api/service.ts";
 import { type Database, openDatabase, statement } from "../db/client.ts";
 import { newToken, newWebhookSecret } from "../db/keys.ts";
@@ -18,6 +19,7 @@ import { type Simulator, startSimulator } from "../gateway-bridge/simulator.ts";
 import { openStreams, openStreamSurvey, type Streams } from "../gateway-bridge/streams.ts";
 import { createAttemptWorker } from "../workers/attempt-worker.ts";
 import { type Config, readConfig } from "../workers/config.ts";
+import { listenForDue, openDueCalls } from "../workers/due-calls.ts";
 import { createIntake } from "../workers/intake.ts";
 import { createMetrics } from "../workers/metrics.ts";
 import { createNotifier } from "../workers/notifier.ts";
@@ -60,6 +62,10 @@ export interface ChainOptions {
   tries?: number;
   /** How many of each background role run at once. */
   copies?: number;
+  /** How long a first workflow task may stay open for a decision. */
+  lingerMs?: number;
+  /** The worker does not hear when results calls. */
+  deaf?: boolean;
 }
 
 export class Chain {
@@ -73,6 +79,7 @@ export class Chain {
   readonly #opsToken: string;
   readonly #simulator: Simulator;
   readonly #services: Service[];
+  readonly #worker: Service;
   readonly #receiver: Server;
   readonly #newGateway: () => Gateway;
   #gateway: Gateway | undefined;
@@ -88,6 +95,7 @@ export class Chain {
     webhookSecret: string;
     simulator: Simulator;
     services: Service[];
+    worker: Service;
     newGateway: () => Gateway;
   }) {
     this.database = it.database;
@@ -99,6 +107,7 @@ export class Chain {
     this.#opsToken = it.opsToken;
     this.#simulator = it.simulator;
     this.#services = it.services;
+    this.#worker = it.worker;
     this.#newGateway = it.newGateway;
     this.#receiver = createServer((request, response) => {
       let body = "";
@@ -132,6 +141,14 @@ export class Chain {
 
   async stopGateway(): Promise<void> {
     await this.#gateway?.stop();
+  }
+
+  stopWorker(): Promise<void> {
+    return this.#worker.stop();
+  }
+
+  startWorker(): Promise<void> {
+    return this.#worker.start();
   }
 
   /** Planning believes in a gateway that is not there: what is published waits in the stream. */
@@ -226,7 +243,7 @@ const FINAL = new Set(["delivered", "undelivered", "failed", "refused", "expired
 
 export async function startChain(options: ChainOptions = {}): Promise<Chain> {
   const databaseUrl = await freshDatabase();
-  const config = readConfig({
+  const config = lingering(options.lingerMs, {
     DATABASE_URL: databaseUrl,
     REDIS_URL: servers.redisUrl(),
     TEMPORAL_ADDRESS: servers.temporalAddress(),
@@ -292,13 +309,25 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
     host: "127.0.0.1",
     port: 0,
   });
+  const lingers = createLingers({ room: config.temporal.worker.lingering, rememberMs: 20_000 });
+  const calls = openDueCalls(config.redisUrl, config.keyPrefix);
   const activities = createActivities({
     planning: database,
     settlement: database,
     publisher: database,
     streams,
+    lingers,
     coalesce: config.temporal.coalesce,
     tries: { inAll: options.tries ?? 12, local: config.temporal.policy.local.tries },
+  });
+  // Temporal allows one worker of a queue in a process.
+  const worker = createAttemptWorker({
+    config,
+    temporal,
+    activities,
+    lingers,
+    log: silent,
+    died: () => undefined,
   });
   const newGateway = (): Gateway =>
     createGateway({
@@ -319,16 +348,18 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
     opsToken,
     webhookSecret,
     simulator,
+    worker,
     newGateway,
     services: [
       reviews,
       api,
       tells,
-      // Temporal allows one worker of a queue in a process.
-      createAttemptWorker(config, temporal, activities, silent, () => undefined),
+      calls,
+      ...(options.deaf === true ? [] : [listenForDue(config.redisUrl, config.keyPrefix, lingers)]),
+      worker,
       ...copies.flatMap(() => [
         createIntake(shared, config.temporal),
-        createResults({ ...shared, tells }, config.temporal.results),
+        createResults({ ...shared, calls, tells }, config.temporal),
         createNotifier({ database, log: silent, allowLoopback: true, pollMs: 50 }),
         ...createSweeper({ ...shared, tells }, { everyMs: 500, batch: 32 }),
       ]),
@@ -336,6 +367,21 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
   });
   await chain.start(() => api.url());
   return chain;
+}
+
+function lingering(lingerMs: number | undefined, env: NodeJS.ProcessEnv): Config {
+  const config = readConfig(env);
+  const { temporal } = config;
+  if (lingerMs === undefined) return config;
+  const taskTimeoutMs = Math.max(temporal.workflow.taskTimeoutMs, 3 * lingerMs);
+  return {
+    ...config,
+    temporal: {
+      ...temporal,
+      workflow: { ...temporal.workflow, taskTimeoutMs },
+      policy: { ...temporal.policy, lingerMs },
+    },
+  };
 }
 
 const silent: Log =

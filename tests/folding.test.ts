@@ -75,7 +75,7 @@ describe("answers and receipts", () => {
 
     const batch = await told(database, receipt);
 
-    expect(batch.due).toEqual([attempt]);
+    expect(batch.due.map((it) => it.attemptId)).toEqual([attempt]);
   });
 
   it("charges nothing for an attempt of which a part was rejected (D5)", async () => {
@@ -97,7 +97,7 @@ describe("answers and receipts", () => {
     const second = await told(database, await receiptFor(database, attempt, { part: 2 }));
 
     expect(first.due).toEqual([]);
-    expect(second.due).toEqual([attempt]);
+    expect(second.due.map((it) => it.attemptId)).toEqual([attempt]);
   });
 
   it("raises the revision of facts with every change, and not with a copy (D2, D10)", async () => {
@@ -124,7 +124,7 @@ describe("answers and receipts", () => {
     const answered = await database.transaction((tx) => foldEvents(tx, 100));
     const matched = await database.transaction((tx) => foldEvents(tx, 100));
     expect(answered).toMatchObject({ folded: 1, unmatched: 0 });
-    expect(matched).toMatchObject({ folded: 1, due: [attempt] });
+    expect(matched).toMatchObject({ folded: 1, due: [{ attemptId: attempt }] });
     expect(await segmentsOf(database, attempt)).toMatchObject([{ result: "accepted", receipt: "delivered" }]);
   });
 
@@ -134,7 +134,7 @@ describe("answers and receipts", () => {
 
     const batch = await told(database, await receiptFor(database, attempt), response(attempt));
 
-    expect(batch).toMatchObject({ folded: 2, unmatched: 0, due: [attempt] });
+    expect(batch).toMatchObject({ folded: 2, unmatched: 0, due: [{ attemptId: attempt }] });
   });
 
   it("stores an answer whose code fills all four bytes, beside its mates (D2)", async () => {
@@ -168,7 +168,7 @@ describe("answers and receipts", () => {
 
     const elsewhere = await receiptFor(database, attempt, { slot: 2 });
 
-    expect(await told(database, elsewhere)).toMatchObject({ folded: 1, due: [attempt] });
+    expect(await told(database, elsewhere)).toMatchObject({ folded: 1, due: [{ attemptId: attempt }] });
   });
 
   it("tells two parts that were given one Msg_Id apart by their number (cmpp §9)", async () => {
@@ -268,7 +268,7 @@ describe("two that fold at once", () => {
         await receiptFor(database, attempt, { part: 2 }),
       ]);
 
-      expect(batches.flatMap((it) => it.due)).toContain(attempt);
+      expect(batches.flatMap((it) => it.due.map((due) => due.attemptId))).toContain(attempt);
       expect((await attemptOf(database, attempt)).due_at).not.toBeNull();
       expect(await settled(database, attempt)).toEqual({ kind: "final", status: "delivered" });
     }
@@ -316,7 +316,7 @@ describe("a receipt whose Msg_Id nobody told us (D14)", () => {
 
     const batch = await told(database, stranger("adopt-1", to));
 
-    expect(batch).toMatchObject({ folded: 1, charged: 1, due: [attempt] });
+    expect(batch).toMatchObject({ folded: 1, charged: 1, due: [{ attemptId: attempt }] });
     expect(await segmentsOf(database, attempt)).toMatchObject([
       { result: "accepted", msg_id: msgIdOf("adopt-1"), receipt: "delivered" },
     ]);

@@ -380,7 +380,7 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
 
     const batch = await watched(async (session) => foldEvents(session, 32));
 
-    expect(batch.answer).toMatchObject({ folded: 1, due: [attempt] });
+    expect(batch.answer).toMatchObject({ folded: 1, due: [{ attemptId: attempt }] });
     expect(Math.max(...batch.blocks)).toBeLessThan(BOUND);
   });
 

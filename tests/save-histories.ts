@@ -53,7 +53,16 @@ it("saves histories", async () => {
   );
   await chain.untilFinal(waited);
   await save(chain, waited, 1, "waited-for-a-connection");
+  await save(chain, delivered, 1, "lingered-and-hit");
   await chain.stop();
+
+  const impatient = await startChain({ timeScale: 0.1, lingerMs: 400 });
+  // The first message of all warms everything up; its own steps take longer than that.
+  await impatient.untilFinal(await impatient.send("13099990000"));
+  const missed = await impatient.send("13099990211");
+  await impatient.untilFinal(missed);
+  await save(impatient, missed, 1, "lingered-and-missed");
+  await impatient.stop();
 }, 120_000);
 
 async function save(chain: Chain, id: string, number: number, shape: string): Promise<void> {
@@ -64,5 +73,9 @@ async function save(chain: Chain, id: string, number: number, shape: string): Pr
     // Process and machine, also in the name of a sticky queue: where it ran is nobody's business.
     typeof value === "string" && /^\d+@\S+$/.test(value) ? "worker" : value,
   );
-  await writeFile(new URL(`${shape}.json`, folder), `${JSON.stringify(json, null, 1)}\n`);
+  await writeFile(new URL(`${shape}.json`, folder), `${JSON.stringify(json, null, 1)}\n`, {
+    flag: "wx",
+  }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
 }

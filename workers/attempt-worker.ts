@@ -2,19 +2,23 @@
 import { fileURLToPath } from "node:url";
 import { Worker } from "@temporalio/worker";
 import type { Activities } from "../activities/index.ts";
+import type { Lingers } from "../activities/linger.ts";
 import type { Config } from "./config.ts";
 import type { Log, Service } from "./service.ts";
 import { errorName } from "./service.ts";
 import type { Temporal } from "./temporal.ts";
 
-/** `died` is called when the worker ends by itself: the process must then end too, to be restarted. */
-export function createAttemptWorker(
-  config: Config,
-  temporal: Temporal,
-  activities: Activities,
-  log: Log,
-  died: () => void,
-): Service {
+interface Deps {
+  config: Config;
+  temporal: Temporal;
+  activities: Activities;
+  lingers: Lingers;
+  log: Log;
+  /** The worker ended by itself: the process must then end too, to be restarted. */
+  died: () => void;
+}
+
+export function createAttemptWorker({ config, temporal, activities, lingers, log, died }: Deps): Service {
   let worker: Worker | undefined;
   let running: Promise<void> | undefined;
   const { worker: size, workflow, taskQueue } = config.temporal;
@@ -44,6 +48,7 @@ export function createAttemptWorker(
       });
     },
     async stop() {
+      lingers.end();
       if (worker?.getState() === "RUNNING") worker.shutdown();
       await running;
       worker = undefined;

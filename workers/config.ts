@@ -56,27 +56,44 @@ const dataKeySettings = environment.pick({ WAYBILL_DATA_KEYS: true, WAYBILL_DATA
 const ms = z.int().min(1);
 const count = z.int().min(1);
 
-const temporalConfig = z.strictObject({
-  namespace: z.string().min(1),
-  taskQueue: z.string().min(1),
-  workflow: z.strictObject({ taskTimeoutMs: ms, stickyScheduleToStartMs: ms }),
-  policy: z.strictObject({
-    local: z.strictObject({ startToCloseMs: ms, tries: count, firstRetryMs: ms }),
-    regular: z.strictObject({ heartbeatMs: ms, tries: count }),
-    plans: count,
-  }),
-  coalesce: z.strictObject({ items: count.max(64), windowMs: z.int().min(0), batchesInFlight: count }),
-  worker: z.strictObject({
-    cachedWorkflows: count,
-    workflowTasks: count,
-    localActivities: count,
-    activities: count,
-    pollers: count,
-  }),
-  intake: z.strictObject({ claim: count.max(64), pollMs: ms }),
-  results: z.strictObject({ batch: count, pollMs: ms, tellsInFlight: count, tellTimeoutMs: ms }),
-  sweeper: z.strictObject({ everyMs: ms, batch: count }),
-});
+/** A step takes its time before and after the linger, and at 80 % of its timeout a task is prolonged. */
+const LINGER_SHARE = 0.6;
+
+const temporalConfig = z
+  .strictObject({
+    namespace: z.string().min(1),
+    taskQueue: z.string().min(1),
+    workflow: z.strictObject({ taskTimeoutMs: ms, stickyScheduleToStartMs: ms }),
+    policy: z.strictObject({
+      local: z.strictObject({ startToCloseMs: ms, tries: count, firstRetryMs: ms }),
+      regular: z.strictObject({ heartbeatMs: ms, tries: count }),
+      plans: count,
+      lingerMs: z.int().min(0),
+    }),
+    coalesce: z.strictObject({ items: count.max(64), windowMs: z.int().min(0), batchesInFlight: count }),
+    worker: z.strictObject({
+      cachedWorkflows: count,
+      workflowTasks: count,
+      lingering: z.int().min(0),
+      localActivities: count,
+      activities: count,
+      pollers: count,
+    }),
+    intake: z.strictObject({ claim: count.max(64), pollMs: ms }),
+    results: z.strictObject({ batch: count, pollMs: ms, tellsInFlight: count, tellTimeoutMs: ms }),
+    sweeper: z.strictObject({ everyMs: ms, batch: count }),
+  })
+  .refine((it) => it.policy.lingerMs <= it.workflow.taskTimeoutMs * LINGER_SHARE, {
+    error: `lingerMs must be at most ${LINGER_SHARE} of the workflow's taskTimeoutMs`,
+    path: ["policy", "lingerMs"],
+  })
+  .refine(
+    (it) => it.worker.lingering < it.worker.workflowTasks && it.worker.lingering < it.worker.localActivities,
+    {
+      error: "lingering must leave workflowTasks and localActivities for attempts that have work",
+      path: ["worker", "lingering"],
+    },
+  );
 export type TemporalConfig = Readonly<z.infer<typeof temporalConfig>>;
 
 export interface Config {

@@ -11,6 +11,7 @@ export interface Metrics {
   readonly registry: Registry;
   readonly batchSize: Histogram<"step">;
   readonly starts: Counter<"kind">;
+  readonly lingers: Counter<"outcome">;
   readonly events: Counter<"fate">;
   readonly tells: Counter<"outcome">;
   readonly recoveries: Counter<"kind">;
@@ -52,6 +53,12 @@ export function createMetrics(): Metrics {
       name: "waybill_workflow_starts_total",
       help: "Attempt workflows started by intake: eager, normal, already running",
       labelNames: ["kind"] as const,
+      registers,
+    }),
+    lingers: new Counter({
+      name: "waybill_lingers_total",
+      help: "First workflow tasks kept open: hit (the decision came in time), miss, no_room, ended. Hits depend on how soon suppliers report",
+      labelNames: ["outcome"] as const,
       registers,
     }),
     events: new Counter({

@@ -1,5 +1,6 @@
 /** The role `results`: stored events are folded, and workflows told. */
 import { openStreams } from "../gateway-bridge/streams.ts";
+import { openDueCalls } from "./due-calls.ts";
 import { createResults } from "./results.ts";
 import { answers, closing, closingStreams, closingTemporal, openPool } from "./role-parts.ts";
 import type { RoleFrame, RoleParts } from "./role.ts";
@@ -12,9 +13,10 @@ export async function assemble(frame: RoleFrame): Promise<RoleParts> {
   const streams = openStreams(config.redisUrl, config.keyPrefix);
   const temporal = await connectTemporal(config, log);
   const tells = createTells({ temporal, metrics, log }, config.temporal.results);
-  const folding = createResults({ database, streams, tells, metrics, log }, config.temporal.results);
+  const calls = openDueCalls(config.redisUrl, config.keyPrefix);
+  const folding = createResults({ database, streams, calls, tells, metrics, log }, config.temporal);
   return {
-    services: [closing(database), closingStreams(streams), closingTemporal(temporal), tells, folding],
+    services: [closing(database), closingStreams(streams), closingTemporal(temporal), calls, tells, folding],
     loops: [folding],
     ready: () => answers(database),
   };

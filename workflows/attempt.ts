@@ -3,6 +3,8 @@
  *
  *   reserve -> plan-route -> persist-outbox -> publish -> await-segments -> settle-or-retry
  *
+ * Where it lingers, all of that happens in one workflow task; else the wait begins the second one.
+ *
  * It carries ids and states only. PostgreSQL holds the facts; this history says where the attempt is
  * and what happens next. Every step may run twice and changes nothing the second time.
  */
@@ -24,6 +26,11 @@ export interface AttemptInput {
   policy: StepPolicy & {
     /** A route that does not hold at commit time is planned again this often before a person looks. */
     plans: number;
+    /**
+     * How long after its start an attempt may keep its first workflow task open for a decision; 0 or nothing
+     * in the input: not at all. It stands in the input, so attempts that began without it replay without it.
+     */
+    lingerMs?: number;
   };
 }
 
@@ -55,15 +62,21 @@ export async function attempt(input: AttemptInput): Promise<AttemptResult> {
 }
 
 async function walk({ attemptId, policy }: AttemptInput, course: Course): Promise<AttemptResult> {
+  const lingersUntil = Date.now() + (policy.lingerMs ?? 0);
   const reserved = await course.step("reserve", (steps) => steps.reserve(attemptId));
   if (reserved.kind !== "reserved") return reserved;
 
   const queued = await planAndPersist(attemptId, policy.plans, course);
   if (queued.kind !== "queued") return queued;
 
-  await course.step("publish", (steps) => steps.publish(attemptId));
+  const endsAt = Date.now() + queued.limitInMs;
+  const published = await course.step("publish", (steps) => steps.publish(attemptId));
 
-  return awaitAndSettle(attemptId, queued, course);
+  // An attempt that was committed before may have its facts already.
+  let isDue = queued.existing;
+  if (!isDue && published.kind === "published") isDue = await course.linger(lingersUntil - Date.now());
+
+  return awaitAndSettle(attemptId, endsAt, isDue, course);
 }
 
 type Queued = Extract<PersistAnswer, { kind: "queued" }>;
@@ -90,18 +103,16 @@ async function planAndPersist(
 /** Waits until there is something to look at, or the message's limit passes; looks; until it is decided. */
 async function awaitAndSettle(
   attemptId: string,
-  queued: Queued,
+  firstEndsAt: number,
+  isDue: boolean,
   course: Course,
 ): Promise<Exclude<SettleAnswer, { kind: "waiting" }>> {
-  let limitInMs = queued.limitInMs;
-  // An attempt that was committed before may have its facts already.
-  let waits = !queued.existing;
-  for (;;) {
-    if (waits) await course.awaitSegments(limitInMs);
-    waits = true;
+  let endsAt = firstEndsAt;
+  for (let waits = !isDue; ; waits = true) {
+    if (waits) await course.awaitSegments(endsAt);
     const answer = await course.look((steps) => steps.settleOrRetry(attemptId));
     if (answer.kind !== "waiting") return answer;
     // Never a tight loop, should the clocks of database and Temporal differ by a little.
-    limitInMs = Math.max(answer.limitInMs, 1_000);
+    endsAt = Date.now() + Math.max(answer.limitInMs, 1_000);
   }
 }

@@ -94,10 +94,20 @@ export class Course {
     this.#show(null);
   }
 
-  /** Until it is told to look, a person said something that changes it, or the limit has passed. */
-  async awaitSegments(limitInMs: number): Promise<void> {
+  /**
+   * Keeps this workflow task open for a decision that comes soon; true where one is due. What tells a
+   * workflow otherwise waits until the task is over.
+   */
+  async linger(atMostMs: number): Promise<boolean> {
+    if (atMostMs <= 0) return false;
     this.#enter("await-segments");
-    const deadline = Date.now() + limitInMs;
+    const answer = await this.#steps.linger({ attemptId: this.#attemptId, atMostMs });
+    return answer.kind === "due";
+  }
+
+  /** Until it is told to look, a person said something that changes it, or the limit has passed. */
+  async awaitSegments(deadline: number): Promise<void> {
+    this.#enter("await-segments");
     this.status.nextDeadline = new Date(deadline).toISOString();
     for (;;) {
       const left = Math.max(deadline - Date.now(), 1);

@@ -11,6 +11,9 @@ export interface StepPolicy {
   regular: { heartbeatMs: number; tries: number };
 }
 
+/** More than an attempt lingers; what takes longer than this was forgotten by its worker. */
+const LONGEST_LINGER_MS = 10_000;
+
 /** Long enough that no outage ends a step; the activity itself counts its tries (D12). */
 const LONGEST_OUTAGE_MS = 73 * 3600 * 1000;
 
@@ -31,28 +34,34 @@ export function stepsUnder(policy: StepPolicy): Steps {
     heartbeatTimeout: policy.regular.heartbeatMs,
     retry: { initialInterval: 1000, maximumInterval: 2000, nonRetryableErrorTypes: ["StepExhausted"] },
   });
+  const once = proxyLocalActivities<Pick<Activities, "linger">>({
+    startToCloseTimeout: LONGEST_LINGER_MS,
+    retry: { maximumAttempts: 1 },
+  });
   return {
-    reserve: (attemptId) => orRegular(local.reserve(attemptId), () => regular.reserve(attemptId)),
+    reserve: (attemptId) => orElse(local.reserve(attemptId), () => regular.reserve(attemptId)),
     planRoute: async (attemptId) => {
-      const answer = await orRegular(local.planRoute(attemptId), () => regular.planRoute(attemptId));
+      const answer = await orElse(local.planRoute(attemptId), () => regular.planRoute(attemptId));
       return answer.kind === "disconnected" ? regular.planRoute(attemptId) : answer;
     },
-    persistOutbox: (planned) => orRegular(local.persistOutbox(planned), () => regular.persistOutbox(planned)),
-    publish: (attemptId) => orRegular(local.publish(attemptId), () => regular.publish(attemptId)),
+    persistOutbox: (planned) => orElse(local.persistOutbox(planned), () => regular.persistOutbox(planned)),
+    publish: (attemptId) => orElse(local.publish(attemptId), () => regular.publish(attemptId)),
+    // Never tried again, nor as a regular activity: whoever does not linger waits, and that is all.
+    linger: (it) => orElse(once.linger(it), () => Promise.resolve({ kind: "not_yet" })),
     settleOrRetry: (attemptId) =>
-      orRegular(local.settleOrRetry(attemptId), () => regular.settleOrRetry(attemptId)),
-    openReview: (it) => orRegular(local.openReview(it), () => regular.openReview(it)),
-    closeReview: (attemptId) => orRegular(local.closeReview(attemptId), () => regular.closeReview(attemptId)),
-    resolveReview: (it) => orRegular(local.resolveReview(it), () => regular.resolveReview(it)),
+      orElse(local.settleOrRetry(attemptId), () => regular.settleOrRetry(attemptId)),
+    openReview: (it) => orElse(local.openReview(it), () => regular.openReview(it)),
+    closeReview: (attemptId) => orElse(local.closeReview(attemptId), () => regular.closeReview(attemptId)),
+    resolveReview: (it) => orElse(local.resolveReview(it), () => regular.resolveReview(it)),
   };
 }
 
 /** The failure of a local activity comes bare, that of a regular one inside an ActivityFailure. */
-async function orRegular<Answer>(first: Promise<Answer>, regular: () => Promise<Answer>): Promise<Answer> {
+async function orElse<Answer>(first: Promise<Answer>, other: () => Promise<Answer>): Promise<Answer> {
   try {
     return await first;
   } catch (error) {
     if (isCancellation(error) || !(error instanceof TemporalFailure)) throw error;
-    return regular();
+    return other();
   }
 }
