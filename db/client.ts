@@ -169,7 +169,13 @@ const AWAY_CODES = new Set([
   "EAI_AGAIN",
 ]);
 
+/** PostgreSQL was not there, or gave up for others' sake: it says nothing about what was asked (D12). */
+export const isTemporary = (error: unknown): boolean =>
+  isAway(error) || GIVEN_UP.has(sqlState(error) ?? "") || OUT_OF_TIME.has(sqlState(error) ?? "");
+
 const GIVEN_UP = new Set(["40001", "40P01"]);
+/** A lock, or a statement, took too long. */
+const OUT_OF_TIME = new Set(["55P03", "57014"]);
 
 async function inTransaction<T>(pool: pg.Pool, vault: Vault, work: (tx: Session) => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {

@@ -11,11 +11,10 @@ import { type Session, statement } from "./client.ts";
 import { charge } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 
-export interface FoldedBatch {
+/** What came of some events. */
+export interface FoldedEvents {
   /** Events looked at, folded or not. */
   eventCount: number;
-  /** A supplier had as much due as its share of the batch, or more: look again at once. */
-  full: boolean;
   folded: number;
   unmatched: number;
   charged: number;
@@ -29,9 +28,34 @@ export interface DueDecision {
   ageMs: number;
 }
 
+export interface FoldedBatch extends FoldedEvents {
+  /** A supplier had as much due as its share of the batch, or more: look again at once. */
+  full: boolean;
+}
+
 /** Call it inside one transaction. Locks events, then attempts, messages and accounts (D11). */
 export async function foldEvents(tx: Session, limit: number): Promise<FoldedBatch> {
   const events = await tx.run(CLAIM, [limit]);
+  return { ...(await foldClaimed(tx, events)), full: isFull(events) };
+}
+
+/** The same for one event, if it is still to be folded and nobody else has it. */
+export const foldOne = async (tx: Session, id: bigint): Promise<FoldedEvents> =>
+  foldClaimed(tx, await tx.run(CLAIM_ONE, [id]));
+
+/** Events that are due, oldest first, held by nobody: for folding them one by one. */
+export const dueEvents = async (session: Session, limit: number): Promise<bigint[]> =>
+  (await session.run(DUE, [limit])).map((row) => row.id);
+
+/**
+ * An event that cannot be folded makes room for the others: it is tried again later and later, and somebody
+ * is told (D2, K). `error` is a code, never a message.
+ */
+export async function setAside(session: Session, id: bigint, error: string): Promise<void> {
+  await session.run(SET_ASIDE, [[id], error]);
+}
+
+async function foldClaimed(tx: Session, events: readonly EventRow[]): Promise<FoldedEvents> {
   const targets = await match(tx, events);
   const attemptIds = [...new Set([...targets.values()].map((target) => target.attemptId))];
   await lockAttemptsAndMessages(tx, attemptIds);
@@ -46,7 +70,6 @@ export async function foldEvents(tx: Session, limit: number): Promise<FoldedBatc
   const unmatched = verdicts.filter((it) => it.fate === "unmatched").length;
   return {
     eventCount: events.length,
-    full: isFull(events),
     folded: events.length - unmatched,
     unmatched,
     charged: charged.size,
@@ -312,6 +335,9 @@ interface AttemptRow {
   age_ms: number;
 }
 
+const EVENT_COLUMNS = `id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat,
+          meaning, number`;
+
 /**
  * As many of each supplier that has something due, so that a hundred thousand receipts of one do not
  * delay another's; one more than an even share where it does not come out even.
@@ -326,12 +352,25 @@ const CLAIM = statement<EventRow & { share: number }>(
    SELECT e.*, share.size AS share
      FROM share, busy
     CROSS JOIN LATERAL (
-          SELECT id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat, meaning,
-                 number
+          SELECT ${EVENT_COLUMNS}
             FROM supplier_events
            WHERE supplier_id = busy.id AND folded_at IS NULL AND due_at <= statement_timestamp()
            ORDER BY due_at, id LIMIT (SELECT size FROM share)
              FOR UPDATE SKIP LOCKED) e`,
+);
+
+const CLAIM_ONE = statement<EventRow>(
+  "folding.claim_one",
+  `SELECT ${EVENT_COLUMNS} FROM supplier_events WHERE id = $1 AND folded_at IS NULL FOR UPDATE SKIP LOCKED`,
+);
+
+const DUE = statement<{ id: bigint }>(
+  "folding.due",
+  `SELECT e.id FROM suppliers s CROSS JOIN LATERAL (
+            SELECT id, due_at FROM supplier_events
+             WHERE supplier_id = s.id AND folded_at IS NULL AND due_at <= statement_timestamp()
+             ORDER BY due_at, id LIMIT $1) e
+    ORDER BY e.due_at, e.id LIMIT $1`,
 );
 
 /** The number must agree: suppliers use a Msg_Id again after a year (cmpp §9). */
@@ -425,15 +464,21 @@ const HANDLED = statement<Record<string, never>>(
  * age, up to a day. It is kept until a person looks (D14), and whatever its number learns wakes it at
  * once (WAKE_RECEIPTS): a flood of receipts for nothing must not be work for ever.
  */
-const WAIT = statement<Record<string, never>>(
-  "folding.wait",
-  `UPDATE supplier_events
+const LATER = `UPDATE supplier_events
       SET try_count = try_count + 1,
           due_at = clock_timestamp() + least(
             0.2 * power(2, least(try_count, 20)) * interval '1 second',
             greatest(interval '5 minutes', (clock_timestamp() - received_at) / 4),
             interval '1 day')
-    WHERE id = ANY($1::bigint[])`,
+    WHERE id = ANY($1::bigint[])`;
+
+const WAIT = statement<Record<string, never>>("folding.wait", LATER);
+
+const SET_ASIDE = statement<Record<string, never>>(
+  "folding.set_aside",
+  `WITH later AS (${LATER} RETURNING id)
+   INSERT INTO alerts (kind, subject, detail) SELECT 'event_not_folded', 'event ' || id, $2 FROM later
+   ON CONFLICT DO NOTHING`,
 );
 
 const ANOMALIES = statement<Record<string, never>>(

@@ -110,17 +110,14 @@ const byStatus: Record<string, number> = {};
 const byFate: Record<string, Record<string, number>> = {};
 await inParallel(group(sent), 16, async (ofOneNumber) => {
   const submits = await submitsTo(ofOneNumber[0]?.to ?? "");
-  checkWritesOnce(submits);
   for (const it of ofOneNumber) {
     const story = await call<Story>("GET", `/v1/messages/${it.id}`);
     byStatus[story.status] = (byStatus[story.status] ?? 0) + 1;
     const ofFate = (byFate[it.fate] ??= {});
     ofFate[story.status] = (ofFate[story.status] ?? 0) + 1;
-    check(
-      it,
-      story,
-      submits.filter((submit) => submit.textHex.includes(it.tagHex)),
-    );
+    const ours = submits.filter((submit) => submit.textHex.includes(it.tagHex));
+    check(it, story, ours);
+    checkWritesOnce(ours);
   }
 });
 receiver.close();

@@ -5,7 +5,7 @@ import { atPoint } from "../fault-points/at-point.ts";
 import type { TemporalConfig } from "./config.ts";
 import type { Metrics } from "./metrics.ts";
 import { every, type Log, type Loop, loop } from "./service.ts";
-import { startAttempt, type Temporal } from "./temporal.ts";
+import { isRefused, startAttempt, type Temporal } from "./temporal.ts";
 
 export function createIntake(
   deps: { database: Database; temporal: Temporal; metrics: Metrics; log: Log },
@@ -20,18 +20,21 @@ export function createIntake(
       const started = await Promise.allSettled(
         due.map((it) => atPoint("intake_start", () => startAttempt(deps.temporal, config, it.attemptId))),
       );
-      const failed: string[] = [];
+      const unanswered: string[] = [];
       let error: unknown;
-      started.forEach((outcome, index) => {
+      for (const [index, outcome] of started.entries()) {
+        const attemptId = due[index]?.attemptId ?? "";
         if (outcome.status === "fulfilled") deps.metrics.starts.inc({ kind: outcome.value });
+        // Its claim stays: it comes again later and later, and others have their turn before it.
+        else if (isRefused(outcome.reason))
+          deps.log.error({ attemptId }, "Temporal would not start an attempt");
         else {
           error ??= outcome.reason;
-          const attemptId = due[index]?.attemptId;
-          if (attemptId !== undefined) failed.push(attemptId);
+          unanswered.push(attemptId);
         }
-      });
-      if (failed.length > 0) {
-        await returnDueAttempts(deps.database, failed);
+      }
+      if (unanswered.length > 0) {
+        await returnDueAttempts(deps.database, unanswered);
         throw error;
       }
       return { did: due.length, full: due.length >= config.intake.claim };

@@ -4,11 +4,11 @@
  */
 import { undecidedOf } from "../db/attempts.ts";
 import type { Database } from "../db/client.ts";
-import { type DueDecision, foldEvents } from "../db/folding.ts";
-import { atPoint } from "../fault-points/at-point.ts";
+import type { DueDecision } from "../db/folding.ts";
 import type { Streams } from "../gateway-bridge/streams.ts";
 import type { TemporalConfig } from "./config.ts";
 import type { DueCalls } from "./due-calls.ts";
+import { foldBatch } from "./fold-batch.ts";
 import type { Metrics } from "./metrics.ts";
 import { delay, type Log, type Loop, loop } from "./service.ts";
 import type { Tells } from "./tells.ts";
@@ -50,9 +50,7 @@ export function createResults(deps: Deps, config: TemporalConfig): Loop {
     name: "results",
     log: deps.log,
     async turn() {
-      const batch = await atPoint("fold", () =>
-        deps.database.transaction((tx) => atPoint("fold_uncommitted", () => foldEvents(tx, most))),
-      );
+      const batch = await foldBatch(deps, most);
       if (batch.eventCount > 0) {
         deps.metrics.batchSize.observe({ step: "fold" }, batch.eventCount);
         deps.metrics.events.inc({ fate: "folded" }, batch.folded);

@@ -10,6 +10,7 @@ import { readDeploymentFact, writeDeploymentFact } from "../db/deployment-facts.
 import { overdueDecisions, overdueLimits, type Page, rebuildPage, startAgain } from "../db/due-attempts.ts";
 import { storeEvents } from "../db/events.ts";
 import { claimLeftBehind, publishAgain, publishedButNotTaken, type UntakenCommand } from "../db/outbox.ts";
+import { alertOverdue } from "../db/overdue.ts";
 import { openReviews, unreviewed } from "../db/reviews.ts";
 import { overdueWrites } from "../db/takes.ts";
 import { publishesAnything } from "../db/publication.ts";
@@ -40,6 +41,9 @@ const PAST_LIMIT_GRACE_MS = 5_000;
 /** An outcome that stays unknown for so long is listed for a person (D12). */
 const UNKNOWN_FOR_MS = 300_000;
 const REBUILD_PAGE = 1_000;
+/** Work that is due for longer, whatever holds it up, is somebody's to look at (K). */
+const OVERDUE_MS = 300_000;
+const LOOK_FOR_OVERDUE_MS = 30_000;
 
 /** One loop a concern, so that one that fails or waits does not hold up the others. */
 export function createSweeper(deps: Deps, config: TemporalConfig["sweeper"]): Loop[] {
@@ -70,7 +74,19 @@ export function createSweeper(deps: Deps, config: TemporalConfig["sweeper"]): Lo
       tellPages(deps, (start) => overdueLimits(deps.database, PAST_LIMIT_GRACE_MS, batch, start)),
     ),
     sweep("workflow_missing", () => rebuildIfTemporalIsNew(deps)),
+    loop({
+      name: "alert_overdue",
+      log: deps.log,
+      pause: every(LOOK_FOR_OVERDUE_MS),
+      turn: () => alertOf(deps),
+    }),
   ];
+}
+
+async function alertOf(deps: Deps): Promise<{ did: number; full: boolean }> {
+  const stages = await alertOverdue(deps.database, OVERDUE_MS, Date.now());
+  for (const stage of stages) deps.log.error({ stage }, "work is overdue");
+  return { did: stages.length, full: false };
 }
 
 async function publishLeftBehind(deps: Deps, batch: number): Promise<number> {

@@ -1,6 +1,12 @@
 /** Where Temporal is: one connection a process, shared by worker and client so that starts can be eager. */
 import { loadClientConnectConfig } from "@temporalio/envconfig";
-import { Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from "@temporalio/client";
+import {
+  Client,
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+} from "@temporalio/client";
 import { NativeConnection } from "@temporalio/worker";
 import { type AttemptId, attemptWorkflowId } from "../domain/ids.ts";
 import type { Config, TemporalConfig } from "./config.ts";
@@ -55,6 +61,15 @@ export async function startAttempt(
     if (error instanceof WorkflowExecutionAlreadyStartedError) return "closed";
     throw error;
   }
+}
+
+/** INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE: asked again, it would be refused again. */
+const REFUSALS: ReadonlySet<number> = new Set([3, 9, 11]);
+
+/** Temporal answered, and would not start this one; anything else says nothing about the attempt. */
+export function isRefused(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error;
+  return isGrpcServiceError(cause) && REFUSALS.has(cause.code);
 }
 
 export type Told = "told" | "no_workflow";
