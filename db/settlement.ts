@@ -9,6 +9,7 @@ import { type FinalStatus, isFinal, type MessageStatus, type ReceiptMode } from 
 import { judge, type SegmentFacts } from "../domain/outcome.ts";
 import { decide, type Decision } from "../domain/retry.ts";
 import type { SettleAnswer } from "../domain/steps.ts";
+import { HOPELESS, type Hopeless } from "../domain/supplier-codes.ts";
 import { notificationBody } from "../domain/webhook.ts";
 import { type Session, statement } from "./client.ts";
 import { FITTING_CHANNELS } from "./fitting-channels.ts";
@@ -112,7 +113,8 @@ type Decided =
   | { kind: "end"; status: FinalStatus; reason: string | null };
 
 function decisionOn(it: Locked, segments: readonly SegmentFacts[]): Decided {
-  const outcome = segments.length === 0 ? ({ kind: "waiting" } as const) : judge(segments, it.receipt_mode);
+  const outcome =
+    segments.length === 0 ? ({ kind: "waiting" } as const) : judge(segments, it.receipt_mode, hopelessOf(it));
   const decision = decide(outcome, {
     attemptNumber: it.number,
     maxAttempts: it.max_attempts,
@@ -125,6 +127,12 @@ function decisionOn(it: Locked, segments: readonly SegmentFacts[]): Decided {
     ? { kind: "end", status: "expired", reason: "time_limit_passed" }
     : decision;
 }
+
+/** A profile that says nothing of it, or nothing that can be read, leaves what holds for all. */
+const hopelessOf = ({ hopeless_results, hopeless_stats }: Locked): Hopeless => ({
+  results: hopeless_results ?? HOPELESS.results,
+  stats: hopeless_stats?.map((stat) => stat.trim().toUpperCase()) ?? HOPELESS.stats,
+});
 
 export interface Retry {
   attempt_id: string;
@@ -219,6 +227,8 @@ interface Locked {
   message_id: string;
   number: number;
   receipt_mode: ReceiptMode;
+  hopeless_results: number[] | null;
+  hopeless_stats: string[] | null;
   current_attempt_id: string;
   successor_id: string | null;
   status: MessageStatus;
@@ -230,10 +240,15 @@ interface Locked {
   review_reason: string | null;
 }
 
+/** SQL over `suppliers u`: a list of its profile; null where it has none. */
+const listIn = (field: string): string =>
+  `CASE WHEN jsonb_typeof(u.profile->'${field}') = 'array' THEN u.profile->'${field}' END`;
+
 /** Read after both locks. Retry re-checks today's rules: application, enterprise, recipient, group, filing (D6). */
 const LOCKED = statement<Locked>(
   "settlement.locked",
   `SELECT a.id AS attempt_id, a.message_id, a.number, coalesce(a.receipt_mode, 'per_segment') AS receipt_mode,
+          ${listIn("hopelessResults")} AS hopeless_results, ${listIn("hopelessStats")} AS hopeless_stats,
           m.current_attempt_id, m.status,
           (SELECT s.id FROM attempts s WHERE s.retry_of = a.id) AS successor_id,
           (extract(epoch FROM m.expires_at - clock_timestamp()) * 1000)::float8 AS limit_in_ms,
@@ -245,6 +260,7 @@ const LOCKED = statement<Locked>(
             AS another_channel,
           (SELECT v.reason FROM reviews v WHERE v.attempt_id = a.id AND v.waiting_since IS NULL) AS review_reason
      FROM attempts a
+     LEFT JOIN suppliers u ON u.id = a.supplier_id
      JOIN messages m ON m.id = a.message_id
      JOIN applications p ON p.id = m.application_id
      JOIN enterprises e ON e.id = p.enterprise_id

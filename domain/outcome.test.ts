@@ -131,6 +131,21 @@ describe("whether it may be tried again (D6)", () => {
     expect(judge([hopeless], "per_segment")).toMatchObject({ mayRetry: false });
     expect(judge([rejected, hopeless], "per_segment")).toMatchObject({ mayRetry: false });
   });
+
+  it("is hopeless where the supplier's profile says so, by result or by receipt state, and nowhere else (D6)", () => {
+    const own = { results: [9], stats: ["UNDELIV"] };
+    const undelivered = part({ result: "accepted", receipt: "failed", receiptStat: "UNDELIV" });
+    const accepted = part({ result: "accepted", resultCode: 9, receipt: "failed", receiptStat: "EXPIRED" });
+    for (const [facts, mayRetry] of [
+      [part({ result: "rejected", resultCode: 9 }), false],
+      [hopeless, true],
+      [undelivered, false],
+      [accepted, true],
+    ] as const) {
+      expect(judge([facts], "per_segment", own)).toMatchObject({ mayRetry });
+      expect(judge([facts], "message_level", own)).toMatchObject({ mayRetry });
+    }
+  });
 });
 
 describe("what is said of a failure", () => {

@@ -4,7 +4,7 @@
  * accident (D6).
  */
 import type { ReceiptMode, SegmentReceipt, SegmentResult } from "./message.ts";
-import { rejectionIsHopeless } from "./supplier-codes.ts";
+import { HOPELESS, type Hopeless } from "./supplier-codes.ts";
 
 export interface SegmentFacts {
   part: number;
@@ -26,8 +26,13 @@ export type Outcome =
       mayRetry: boolean;
     };
 
-export function judge(segments: readonly SegmentFacts[], mode: ReceiptMode): Outcome {
-  return mode === "per_segment" ? judgePerSegment(segments) : judgeMessageLevel(segments);
+/** `hopeless`: what the supplier's profile says of failures that no other supplier can mend. */
+export function judge(
+  segments: readonly SegmentFacts[],
+  mode: ReceiptMode,
+  hopeless: Hopeless = HOPELESS,
+): Outcome {
+  return mode === "per_segment" ? judgePerSegment(segments, hopeless) : judgeMessageLevel(segments, hopeless);
 }
 
 /** The supplier accepted every part, by its answer or by a receipt for it: the moment to charge (D5). */
@@ -38,22 +43,22 @@ export const acceptedWhole = (segments: readonly SegmentFacts[]): boolean =>
 export const isUncertain = (segments: readonly SegmentFacts[]): boolean =>
   segments.some((segment) => segment.result === "unknown");
 
-function judgePerSegment(segments: readonly SegmentFacts[]): Outcome {
+function judgePerSegment(segments: readonly SegmentFacts[], hopeless: Hopeless): Outcome {
   if (segments.every((segment) => segment.receipt === "delivered")) return { kind: "delivered" };
-  return segments.every(hasEnded) ? failure(segments) : { kind: "waiting" };
+  return segments.every(hasEnded) ? failure(segments, hopeless) : { kind: "waiting" };
 }
 
 /**
  * One receipt speaks for all parts, once each has its answer: not for one that the supplier did not take,
  * and one that is unknown makes a failure wait, because it could be tried again (D5, D6).
  */
-function judgeMessageLevel(segments: readonly SegmentFacts[]): Outcome {
+function judgeMessageLevel(segments: readonly SegmentFacts[], hopeless: Hopeless): Outcome {
   if (segments.some((segment) => segment.result === null)) return { kind: "waiting" };
   const delivered = segments.some((segment) => segment.receipt === "delivered");
   if (delivered && !segments.some(wasNotTaken)) return { kind: "delivered" };
   const reported = delivered || segments.some((segment) => segment.receipt === "failed");
   const known = segments.every((segment) => segment.result !== "unknown");
-  return (reported && known) || segments.every(hasEnded) ? failure(segments) : { kind: "waiting" };
+  return (reported && known) || segments.every(hasEnded) ? failure(segments, hopeless) : { kind: "waiting" };
 }
 
 const wasNotTaken = (segment: SegmentFacts): boolean =>
@@ -62,7 +67,7 @@ const wasNotTaken = (segment: SegmentFacts): boolean =>
 const hasEnded = (segment: SegmentFacts): boolean =>
   segment.receipt === "delivered" || segment.receipt === "failed" || wasNotTaken(segment);
 
-function failure(segments: readonly SegmentFacts[]): Outcome {
+function failure(segments: readonly SegmentFacts[], hopeless: Hopeless): Outcome {
   const rejected = segments.find((segment) => segment.result === "rejected");
   const unwritten = segments.some((segment) => segment.result === "never_written");
   const undelivered = segments.find((segment) => segment.receipt === "failed");
@@ -72,9 +77,16 @@ function failure(segments: readonly SegmentFacts[]): Outcome {
     reason: reasonOf(rejected, undelivered),
     mayRetry:
       segments.every((segment) => segment.receipt !== "delivered") &&
-      !segments.some((it) => it.result === "rejected" && rejectionIsHopeless(it.resultCode ?? 0)),
+      !segments.some((segment) => isHopeless(segment, hopeless)),
   };
 }
+
+const isHopeless = (
+  { result, resultCode, receipt, receiptStat }: SegmentFacts,
+  hopeless: Hopeless,
+): boolean =>
+  (result === "rejected" && hopeless.results.includes(resultCode ?? 0)) ||
+  (receipt === "failed" && hopeless.stats.includes(receiptStat ?? ""));
 
 function reasonOf(rejected: SegmentFacts | undefined, undelivered: SegmentFacts | undefined): string {
   if (rejected !== undefined) return `submit:${rejected.resultCode ?? "unknown"}`;

@@ -10,17 +10,24 @@ export type Answer = "accepted" | "rejected" | "throttled" | "unknown";
 /** The text may have been passed on, or the answer is about another submit (cmpp §11). */
 const UNCERTAIN_RESULTS = new Set([3, 54, 55, 73]);
 
-/** Our encoding (1, 2, 4, 6), a bad number (13), a block list or content refusal (69, 76). */
-const HOPELESS_RESULTS = new Set([1, 2, 4, 6, 13, 69, 76]);
+/** After which no other supplier is asked: they would say the same. A supplier's profile may say others. */
+export interface Hopeless {
+  results: readonly number[];
+  /** Receipt states, in capitals; of those that mean failed. */
+  stats: readonly string[];
+}
+
+export const HOPELESS: Hopeless = {
+  /** Our encoding (1, 2, 4, 6), a bad number (13), a block list or content refusal (69, 76). */
+  results: [1, 2, 4, 6, 13, 69, 76],
+  stats: [],
+};
 
 export function answerOf(result: number, throttleResults: readonly number[]): Answer {
   if (result === 0) return "accepted";
   if (throttleResults.includes(result)) return "throttled";
   return UNCERTAIN_RESULTS.has(result) ? "unknown" : "rejected";
 }
-
-/** Whether another supplier may be asked after this rejection. */
-export const rejectionIsHopeless = (result: number): boolean => HOPELESS_RESULTS.has(result);
 
 /** UNKNOWN, interim and unmapped states wait for another receipt or the deadline (D4). */
 const RECEIPT_STATES: Readonly<Record<string, SegmentReceipt>> = {

@@ -16,7 +16,7 @@ import { Framer, MAX_PDU_BYTES } from "./cmpp-frames.ts";
 import { loginMatches, serverAuthenticator, serverMatches, sourceAuthenticator } from "./cmpp-login.ts";
 import { MsgIdSource, msgIdFrom } from "./cmpp-msg-id.ts";
 import { encodeReceipt, handsetNumber, parseReceipt } from "./cmpp-receipt.ts";
-import { decodeText, readUserData } from "./cmpp-text.ts";
+import { readUserData } from "./cmpp-text.ts";
 import { loginTimestamp, parseReceiptTime, receiptTime } from "./cmpp-time.ts";
 
 /** cmpp §15; the names are those of its lines. */
@@ -420,6 +420,40 @@ describe("receipts", () => {
     expect(parseReceipt(content)).toEqual({ ok: false, why: "not_a_receipt" });
   });
 
+  it("tell the time by the clocks of their supplier (cmpp §14, 13)", () => {
+    const reading = (timeZone: string) => ({ timeZone, receiptBytes: "by_length" as const });
+    const at = (timeZone: string) => {
+      const parsed = parseReceipt(receiptContent("2.0"), reading(timeZone));
+      return parsed.ok ? parsed.receipt.doneTime : undefined;
+    };
+    expect(at("Asia/Shanghai")).toEqual(new Date("2026-08-01T01:31:00Z"));
+    expect(at("UTC")).toEqual(new Date("2026-08-01T09:31:00Z"));
+    expect(at("America/St_Johns")).toEqual(new Date("2026-08-01T12:01:00Z"));
+    // An hour that the clocks of Berlin leave out, and one that they show twice.
+    expect(parseReceiptTime("2603290230", "Europe/Berlin")).toBeNull();
+    expect(parseReceiptTime("2610250230", "Europe/Berlin")).not.toBeNull();
+    fc.assert(
+      fc.property(fc.integer({ min: 946_684_800, max: 4_000_000_000 }), (seconds) => {
+        const minute = new Date(Math.floor(seconds / 60) * 60_000);
+        expect(parseReceiptTime(receiptTime(minute))).toEqual(minute);
+        expect(parseReceiptTime(receiptTime(minute), "Asia/Singapore")).toEqual(minute);
+      }),
+    );
+  });
+
+  it("have a number no longer than its field, whatever follows it (cmpp §5)", () => {
+    const pseudo = "9".repeat(32);
+    const content = receiptContent("3.0");
+    content.write(`${pseudo}1234`, 35, "latin1");
+    expect(parseReceipt(content)).toMatchObject({ ok: true, receipt: { number: pseudo } });
+    const odd = Buffer.concat([content, Buffer.from("77")]);
+    const numberIn = (receiptBytes: "by_length" | 60 | 71) => {
+      const parsed = parseReceipt(odd, { timeZone: "UTC", receiptBytes });
+      return parsed.ok ? parsed.receipt.number.length : undefined;
+    };
+    expect([numberIn("by_length"), numberIn(71), numberIn(60)]).toEqual([38, 32, 21]);
+  });
+
   it("say no time where the supplier wrote none (cmpp §14, 13)", () => {
     for (const blank of ["0000000000", "          ", "26130109xx", "2613010930", "\0\0\0\0\0\0\0\0\0\0"]) {
       const content = receiptContent("2.0");
@@ -464,7 +498,7 @@ describe("inbound texts", () => {
     for (const udhi of [0x01, 0x40]) {
       expect(read({ udhi, msgFmt: 8, content: Buffer.from("0500032a02016d4b", "hex") })).toMatchObject({
         kind: "inbound",
-        text: "测",
+        content: Buffer.from("6d4b", "hex"),
         part: { reference: 0x2a, referenceBits: 8, total: 2, number: 1 },
       });
     }
@@ -487,15 +521,6 @@ describe("inbound texts", () => {
       const content = Buffer.from(`0500032a${counts}41`, "hex");
       expect(readUserData(content, true)).toEqual({ body: Buffer.from("A") });
     }
-  });
-
-  it("are decoded by Msg_Fmt, unknown values of even length as UCS2 (cmpp §14, 19)", () => {
-    const ucs2 = Buffer.from("测试😀", "utf16le").swap16();
-    for (const msgFmt of [8, 9, 25, 0x18]) expect(decodeText(msgFmt, ucs2)).toBe("测试😀");
-    expect(decodeText(8, Buffer.concat([ucs2, Buffer.from([0x4e])]))).toBe("测试😀");
-    expect(decodeText(15, Buffer.from("b2e2cad44131", "hex"))).toBe("测试A1");
-    expect(decodeText(0, Buffer.from("TD"))).toBe("TD");
-    expect(decodeText(4, Buffer.from("00ff", "hex"))).toBeUndefined();
   });
 });
 

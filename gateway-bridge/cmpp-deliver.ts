@@ -2,8 +2,8 @@
  * What a DELIVER brings: a receipt, an inbound text, or something that is neither (cmpp §4.6).
  */
 import { hasUserDataHeader, type Deliver } from "./cmpp-codec.ts";
-import { handsetNumber, isReceipt, parseReceipt, type Receipt } from "./cmpp-receipt.ts";
-import { decodeText, readUserData, type Concatenation } from "./cmpp-text.ts";
+import { handsetNumber, isReceipt, parseReceipt, type Receipt, type ReceiptReading } from "./cmpp-receipt.ts";
+import { readUserData, type Concatenation } from "./cmpp-text.ts";
 
 export type ReceivedDeliver =
   | ({ kind: "receipt"; srcId: string; deliverMsgId: string; raw: Buffer } & Receipt)
@@ -18,17 +18,15 @@ export type ReceivedDeliver =
       msgFmt: number;
       /** Without the user data header. */
       content: Buffer;
-      /** Undefined for binary content. */
-      text: string | undefined;
       part?: Concatenation;
       raw: Buffer;
     }
   | { kind: "malformed"; why: string; raw: Buffer };
 
 /** Never throws: what cannot be read is kept raw for a person. `raw` is the whole PDU. */
-export function readDeliver(pdu: Deliver, raw: Buffer): ReceivedDeliver {
+export function readDeliver(pdu: Deliver, raw: Buffer, reading?: ReceiptReading): ReceivedDeliver {
   if (!isReceipt(pdu)) return readInbound(pdu, raw);
-  const parsed = parseReceipt(pdu.content);
+  const parsed = parseReceipt(pdu.content, reading);
   if (!parsed.ok) return { kind: "malformed", why: parsed.why, raw };
   const { receipt } = parsed;
   // A few suppliers leave the number inside empty; outside stands the same one (cmpp §4.6).
@@ -46,7 +44,6 @@ function readInbound(pdu: Deliver, raw: Buffer): ReceivedDeliver {
     serviceId: pdu.serviceId,
     msgFmt: pdu.msgFmt,
     content: body,
-    text: decodeText(pdu.msgFmt, body),
     ...(part === undefined ? {} : { part }),
     raw,
   };

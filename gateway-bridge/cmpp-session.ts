@@ -26,6 +26,7 @@ import { readDeliver, type ReceivedDeliver } from "./cmpp-deliver.ts";
 import { Framer } from "./cmpp-frames.ts";
 import { serverMatches, sourceAuthenticator, type ShortLogin } from "./cmpp-login.ts";
 import { NO_MSG_ID } from "./cmpp-msg-id.ts";
+import type { ReceiptReading } from "./cmpp-receipt.ts";
 import { loginTimestamp } from "./cmpp-time.ts";
 
 export interface SessionOptions {
@@ -45,6 +46,8 @@ export interface SessionOptions {
   heartbeatTimeoutMs: number;
   /** How this supplier hashes a login of fewer than six characters; padded when not said. */
   shortLogin?: ShortLogin;
+  /** How its receipts are read, asked for each: its profile may be edited while the connection is up. */
+  reading?: () => ReceiptReading;
 }
 
 /** What differs from text to text; the rest has the defaults of cmpp §4.4. Msg_src is the login if unset. */
@@ -344,7 +347,11 @@ export class CmppSession<K> {
       case "submit_resp":
         return this.#receiveAnswer(pdu, frame);
       case "deliver":
-        return this.#handleDeliver(pdu.sequenceId, pdu.msgId, readDeliver(pdu, frame));
+        return this.#handleDeliver(
+          pdu.sequenceId,
+          pdu.msgId,
+          readDeliver(pdu, frame, this.#options.reading?.()),
+        );
       case "active_test":
         return this.#send({ command: "active_test_resp", sequenceId: pdu.sequenceId });
       case "active_test_resp":

@@ -1,8 +1,6 @@
 /**
- * What Msg_Content says: the user data header of a long text, and the text by its Msg_Fmt (cmpp §7, §8).
+ * The user data header at the head of Msg_Content (cmpp §8).
  */
-import iconv from "iconv-lite";
-
 /** A part's place in a long text. References of 8 and 16 bits with one value are different references. */
 export interface Concatenation {
   reference: number;
@@ -55,22 +53,4 @@ function concatenation(reference: number, referenceBits: 8 | 16, counts: Buffer)
   const number = counts.readUInt8(1);
   const sensible = total > 1 && number >= 1 && number <= total;
   return sensible ? { reference, referenceBits, total, number } : undefined;
-}
-
-/**
- * The text of a content without its header. UCS2 stands for UTF-16BE; private and leaked values of
- * Msg_Fmt with an even length are tried as UCS2 (cmpp §14, 19). Binary content comes back as undefined.
- */
-export function decodeText(msgFmt: number, body: Buffer): string | undefined {
-  if (msgFmt === 3 || msgFmt === 4) return undefined;
-  if (msgFmt === 0) return body.toString("latin1");
-  if (msgFmt === 15) return iconv.decode(body, "gb18030");
-  if (msgFmt === 8 || body.length % 2 === 0) return decodeUcs2(body);
-  return body.toString("latin1");
-}
-
-/** A last odd byte is left out: it belongs to a character that was cut. */
-function decodeUcs2(body: Buffer): string {
-  const whole = Buffer.from(body.subarray(0, body.length - (body.length % 2)));
-  return whole.swap16().toString("utf16le");
 }

@@ -15,6 +15,7 @@ import { FieldError } from "./cmpp-fields.ts";
 import { type CmppSession, SessionNotReady, type SubmitAnswer } from "./cmpp-session.ts";
 import { type CommandQueue, done, type Write } from "./command-queue.ts";
 import type { EventRecorder } from "./events.ts";
+import { outgoingText } from "./outgoing-text.ts";
 import type { Pace } from "./pace.ts";
 import { seldom } from "./seldom.ts";
 import { noResponseEvent, responseEvent } from "./supplier-events.ts";
@@ -309,12 +310,13 @@ export class Lane {
 
   #fields(write: Write) {
     const { command } = write.hand;
-    const { serviceId, msgSrc } = this.#profile();
+    const { serviceId, msgSrc, encoding } = this.#profile();
+    const text = outgoingText(command, encoding);
     return {
       destination: command.to,
       srcId: command.srcId,
-      msgFmt: command.msgFmt,
-      content: Buffer.from(command.parts[write.part - 1] ?? "", "hex"),
+      msgFmt: text.msgFmt,
+      content: text.contents[write.part - 1] ?? Buffer.alloc(0),
       pkTotal: command.parts.length,
       pkNumber: write.part,
       udhi: command.parts.length > 1,

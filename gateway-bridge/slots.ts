@@ -237,7 +237,7 @@ export class Slot {
     let end: (why: string) => void = () => undefined;
     const ended = new Promise<string>((resolve) => (end = resolve));
     const session: CmppSession<Write> = new CmppSession<Write>(
-      { ...supplier.profile, secret: supplier.secret },
+      { ...supplier.profile, secret: supplier.secret, reading: profile },
       {
         response: (answer) => lane.onResponse(answer),
         unanswered: (write) => lane.onNoResponse(write),

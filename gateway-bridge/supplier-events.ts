@@ -51,7 +51,7 @@ export function deliverEvent(
         stat: deliver.stat,
         meaning: receiptBy(profile, deliver.stat),
         number: deliver.number,
-        srcId: deliver.srcId,
+        ...(profile.srcId === "as_sent" ? { srcId: deliver.srcId } : {}),
         raw: deliver.raw,
       };
     }

@@ -37,6 +37,19 @@ describe("a supplier's profile", () => {
     expect(answeredMsgId(reversed, "0807060504030201")).toBe("0102030405060708");
   });
 
+  it.each([
+    ["timeZone", "Beijing", "timeZone: must be the name of a time zone"],
+    ["encoding", "gb2312", "encoding: "],
+    ["srcId", "ours", "srcId: "],
+    ["receiptBytes", 66, "receiptBytes: "],
+    ["hopelessResults", [0], "hopelessResults.0: "],
+    ["hopelessStats", "UNDELIV", "hopelessStats: "],
+  ])("refuses %s %j in words that lead there", (field, value, words) => {
+    const read = supplierProfile.safeParse({ ...NEEDED, [field]: value });
+    const said = read.error?.issues.map((it) => `${it.path.join(".")}: ${it.message}`).join();
+    expect(said).toContain(words);
+  });
+
   it("refuses a field that it does not know", () => {
     expect(supplierProfile.safeParse({ ...NEEDED, windows: 4 }).success).toBe(false);
   });

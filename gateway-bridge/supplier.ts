@@ -4,7 +4,8 @@
  */
 import { z } from "zod";
 import type { SegmentReceipt } from "../domain/message.ts";
-import { type Answer, answerOf, receiptOf } from "../domain/supplier-codes.ts";
+import { type Answer, answerOf, HOPELESS, receiptOf } from "../domain/supplier-codes.ts";
+import { isTimeZone } from "./cmpp-time.ts";
 
 const resultCodes = z.array(z.int().min(1).max(0xffff_ffff));
 
@@ -41,6 +42,33 @@ export const supplierProfile = z.strictObject({
     .transform((stats) =>
       Object.fromEntries(Object.entries(stats).map(([stat, means]) => [spelled(stat), means])),
     ),
+  /** Results after which no other supplier is asked: they would say the same (D6, cmpp §11). */
+  hopelessResults: resultCodes.default([...HOPELESS.results]),
+  /** Receipt states after which none is asked, of those that mean failed. */
+  hopelessStats: z
+    .array(z.string().min(1).max(16))
+    .default([])
+    .transform((stats) => stats.map(spelled)),
+  /** Where the clocks stand that its receipts tell the time by: an IANA name (cmpp §5). */
+  timeZone: z
+    .string()
+    .refine(isTimeZone, "must be the name of a time zone, such as Asia/Shanghai or UTC")
+    .default("Asia/Shanghai"),
+  /**
+   * Which of the two layouts a receipt has: that of 60 bytes, with 21 for the number, or that of 71, with
+   * 32. By its length, unless the supplier's lengths are neither (cmpp §14, 1).
+   */
+  receiptBytes: z.union([z.literal("by_length"), z.literal(60), z.literal(71)]).default("by_length"),
+  /**
+   * What comes back in the place of our Src_Id: it, or a number of the supplier's own. That says nothing of
+   * a receipt then, nor of whom a recipient wrote to (cmpp §13).
+   */
+  srcId: z.enum(["as_sent", "overwritten"]).default("as_sent"),
+  /**
+   * In what a text leaves that is not ASCII: UCS2, or GB characters (Msg_Fmt 15) of one and two bytes, or of
+   * four as well. A text that does not fit its parts so stays UCS2.
+   */
+  encoding: z.enum(["ucs2", "gbk", "gb18030"]).default("ucs2"),
   /** How a receipt spells the Msg_Id of the answer: alike, or with its eight bytes reversed (cmpp §17). */
   receiptMsgId: z.enum(["as_answered", "bytes_reversed"]).default("as_answered"),
 });

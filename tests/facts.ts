@@ -133,6 +133,8 @@ export interface MessageWishes {
   sender?: Sender;
   to?: string;
   segments?: number;
+  /** In place of a made-up one of so many segments. */
+  text?: string;
   validitySeconds?: number;
   webhookUrl?: string;
 }
@@ -141,7 +143,7 @@ export interface MessageWishes {
 export async function acceptedMessage(database: Session, wishes: MessageWishes = {}): Promise<AttemptId> {
   const id = messageIdFrom(Date.now(), randomBytes(10));
   const { applicationId, accountId } = wishes.sender ?? DEMO;
-  const text = textOf(wishes.segments ?? 1);
+  const text = wishes.text ?? textOf(wishes.segments ?? 1);
   await acceptMessages(database, {
     sender: { enterpriseId: "ent_demo", applicationId, accountId, currency: "CNY", unitPriceUnits: PRICE },
     messages: [

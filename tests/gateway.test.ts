@@ -498,6 +498,28 @@ describe("an edited supplier", () => {
     await untilWrittenOnce([text]);
   });
 
+  it("is sent GB characters from the next text on, in the parts that were paid for (cmpp §7)", async () => {
+    await connected([{ connections: 1 }]);
+    const said = `${"测".repeat(67)}试试试试`;
+    const [to, after] = ["13800000071", "13800000072"];
+    await around.untilAnswered([await around.text({ to, text: said })]);
+    await around.editProfile("sup_1", { encoding: "gbk" });
+    const wanted = await until("a text leaves in them", async () => {
+      await around.untilAnswered([await around.text({ to: after, text: said })]);
+      const parts = (await around.witnessed()).filter((it) => it.to === after);
+      return (
+        parts.at(-1)?.textHex.endsWith(Buffer.from("cad4", "hex").toString("hex")) === true && parts.slice(-2)
+      );
+    });
+    expect((await around.witnessed()).filter((it) => it.to === to).map((it) => it.textHex.slice(12))).toEqual(
+      ["6d4b".repeat(67), "8bd5".repeat(4)],
+    );
+    expect(wanted.map((it) => [it.part, it.parts, it.textHex.slice(12)])).toEqual([
+      [1, 2, "b2e2".repeat(67)],
+      [2, 2, "cad4".repeat(4)],
+    ]);
+  });
+
   it("names results that mean slower or leave the outcome open, from the next answer on", async () => {
     await connected([{ connections: 1, throttleResults: [8, 9], throttleBackoffMs: 200 }]);
     const slower = await around.text({ to: "13899990109" });

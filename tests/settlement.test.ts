@@ -105,6 +105,19 @@ describe("a final state", () => {
     expect(await settled(database, attempt)).toEqual({ kind: "final", status: "delivered" });
   });
 
+  it("comes without a retry where the supplier's profile calls its refusal hopeless (D6)", async () => {
+    const [retried, final] = [await rejected(), await rejected()];
+    expect(await settled(database, retried)).toMatchObject({ kind: "retrying" });
+    const profile = (change: string) =>
+      ask(database, `UPDATE suppliers SET profile = ${change} WHERE id = 'sup_1'`);
+    await profile(`profile || '{"hopelessResults": [9], "hopelessStats": ["undeliv"]}'`);
+    expect(await settled(database, final)).toEqual({ kind: "final", status: "failed" });
+    const undelivered = await accepted();
+    await told(database, await receiptFor(database, undelivered, { stat: "UNDELIV" }));
+    expect(await settled(database, undelivered)).toEqual({ kind: "final", status: "undelivered" });
+    await profile(`profile - '{hopelessResults,hopelessStats}'::text[]`);
+  });
+
   it("changes nothing the second time (D10, I)", async () => {
     const attempt = await accepted({ webhookUrl: HOOK });
     await told(database, await receiptFor(database, attempt));
