@@ -28,10 +28,11 @@ export async function test(args) {
   const steps = reportSteps();
   const results = [];
   try {
-    await withServers(steps, async (env, home) => {
+    const trouble = await withServers(steps, async (env, home) => {
       if (!options["beyond-check"]) results.push(await runChecks(STATIC_CHECKS, steps));
       results.push(await runVitest(options["beyond-check"] ? BEYOND_CHECK : ALL, home, env));
     });
+    results.push(judgePostgresLog(trouble));
   } catch (error) {
     console.error(explain(error, HOME));
     results.push({ passed: 0, failed: 1 });
@@ -39,7 +40,7 @@ export async function test(args) {
   return lastLine(results);
 }
 
-/** Runs `work` while servers of its own answer, and stops them whatever happens. */
+/** Runs `work` while servers of its own answer, and stops them whatever happens. Answers PostgreSQL's trouble. */
 async function withServers(steps, work) {
   const home = path.join(HOME, "test");
   makeStateFolder(HOME);
@@ -54,10 +55,18 @@ async function withServers(steps, work) {
   });
   try {
     const { serveTests } = await import("../dist/scripts/test-servers.js");
-    await serveTests(copy, (env) => work(env, home));
+    return await serveTests(copy, (env) => work(env, home));
   } finally {
     copy.release();
   }
+}
+
+/** One check more: whatever the tests did, nobody waited in a circle or ran into a unique key (D13, L). */
+function judgePostgresLog(trouble) {
+  if (trouble.length === 0) return { passed: 1, failed: 0 };
+  const shown = trouble.slice(0, 20).join("\n");
+  console.error(`PostgreSQL's log tells of deadlocks or violated unique keys:\n${shown}`);
+  return { passed: 0, failed: 1 };
 }
 
 function lastLine(results) {

@@ -1,8 +1,9 @@
 /** The servers of one test run: up while the tests run, stopped whatever comes of them. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { keepChildren } from "./children.ts";
 import type { Copy } from "./copy.ts";
+import { troubleIn } from "./postgres-log.ts";
 import { SERVERS, startServers } from "./start-servers.ts";
 import { listenForStop } from "./stop-requests.ts";
 
@@ -13,10 +14,11 @@ export interface TestAddresses {
   WAYBILL_TEST_TEMPORAL_ADDRESS: string;
 }
 
+/** Answers what PostgreSQL logged meanwhile and must not have. */
 export async function serveTests(
   { root, home, steps, servers, remember }: Copy,
   work: (addresses: TestAddresses) => Promise<void>,
-): Promise<void> {
+): Promise<string[]> {
   const stop = listenForStop();
   const logs = path.join(home, "logs");
   mkdirSync(logs, { recursive: true, mode: 0o700 });
@@ -34,6 +36,7 @@ export async function serveTests(
       WAYBILL_TEST_REDIS_URL: servers.redisUrl,
       WAYBILL_TEST_TEMPORAL_ADDRESS: servers.temporalAddress,
     });
+    return troubleIn(readFileSync(children.logOf("postgres"), "utf8"));
   } finally {
     await children.stop(SERVERS);
     await children.close();

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { persistAttempts } from "../db/attempts.ts";
 import { beginEpoch, heartbeat } from "../db/connections.ts";
-import { type Database, openDatabase, type Session, statement } from "../db/client.ts";
+import { type Database, openDatabase, type Session, sqlState, statement } from "../db/client.ts";
 import { storeEvents, type SupplierEvent } from "../db/events.ts";
 import { foldEvents, type FoldedBatch } from "../db/folding.ts";
 import { acceptMessages } from "../db/inbox.ts";
@@ -84,6 +84,22 @@ export async function only<Row>(
   if (row === undefined || rows.length > 1) throw new Error(`${rows.length} rows where one was expected`);
   return row;
 }
+
+/**
+ * The SQLSTATE with which PostgreSQL refuses a statement that breaks one of its guards on purpose;
+ * undefined where it lets it pass. Under a name by which the run's log check knows it.
+ */
+export const refusal = (
+  database: Database,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<string | undefined> =>
+  database
+    .transaction(async (tx) => {
+      await ask(tx, `SET LOCAL application_name = 'waybill-test-violation'`);
+      await ask(tx, text, values);
+    })
+    .then(() => undefined, sqlState);
 
 // ---- senders and messages -----------------------------------------------------------------------
 
