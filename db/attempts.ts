@@ -46,8 +46,11 @@ export async function persistAttempts(
         : { kind: "replan" },
     );
   }
-  const done = [...answers].flatMap(([id, answer]) => (answer.kind === "replan" ? [] : [id]));
-  await tx.run(CLOSE_INBOX, [done]);
+  // Those that were committed now have closed theirs in the same statement.
+  const stood = rows.flatMap(({ attempt_id: id }) =>
+    committed.has(id) || answers.get(id)?.kind === "replan" ? [] : [id],
+  );
+  if (stood.length > 0) await tx.run(CLOSE_INBOX, [stood]);
   return answers;
 }
 
@@ -212,7 +215,8 @@ const COMMIT = statement<{ id: string }>(
      UPDATE messages m
         SET status = CASE WHEN m.status = 'accepted' THEN 'queued' ELSE m.status END,
             queued_at = coalesce(m.queued_at, clock_timestamp())
-       FROM attempt WHERE m.id = attempt.message_id)
+       FROM attempt WHERE m.id = attempt.message_id),
+   taken_up AS (DELETE FROM inbox WHERE attempt_id IN (SELECT id FROM attempt))
    SELECT id FROM attempt`,
 );
 

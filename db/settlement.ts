@@ -4,7 +4,14 @@
  *
  * Locks are taken in the order attempt, message, account (D11).
  */
-import { type AttemptId, attemptIdOf, type MessageId, notificationIdOf, submitIdOf } from "../domain/ids.ts";
+import {
+  type AttemptId,
+  attemptIdOf,
+  type MessageId,
+  messageIdOf,
+  notificationIdOf,
+  submitIdOf,
+} from "../domain/ids.ts";
 import { type FinalStatus, isFinal, type MessageStatus, type ReceiptMode } from "../domain/message.ts";
 import { judge, type SegmentFacts } from "../domain/outcome.ts";
 import { decide, type Decision } from "../domain/retry.ts";
@@ -88,16 +95,19 @@ export async function endMessages(tx: Session, endings: readonly Ending[]): Prom
     endings.map((it) => it.messageId),
     endings.map((it) => it.status),
     endings.map((it) => it.reason),
+    endings.map((it) => it.attemptId),
+    endings.flatMap((it) => attemptsUpTo(it.attemptId)),
   ]);
-  const byMessage = new Map(endings.map((it) => [it.messageId, it]));
-  const now = ended.flatMap((row) => byMessage.get(row.id) ?? []);
-  const attempts = now.map((it) => it.attemptId);
-  await tx.run(DECIDE, [attempts, now.map((it) => it.status), now.map((it) => it.reason)]);
-  await tx.run(CLOSE_INBOX, [now.map((it) => it.messageId)]);
-  await tx.run(CLOSE_REVIEWS, [now.map((it) => it.messageId)]);
   await notify(tx, ended);
   await moveMoney(tx, ended);
   return new Set(ended.map((row) => row.id));
+}
+
+/** An earlier attempt's row may be back in the inbox, asked for by the sweeper before it was replaced. */
+function attemptsUpTo(attemptId: string): string[] {
+  const messageId = messageIdOf(attemptId);
+  const number = Number(attemptId.slice(attemptId.lastIndexOf("_") + 1));
+  return Array.from({ length: number }, (_, index) => attemptIdOf(messageId, index + 1));
 }
 
 /** The answer where there is nothing left to decide: the second run of a step ends here. */
@@ -206,19 +216,21 @@ async function notify(tx: Session, ended: readonly Ended[]): Promise<void> {
 
 /** Delivered keeps or takes the money; every other end gives it back (D5, D7). */
 async function moveMoney(tx: Session, ended: readonly Ended[]): Promise<void> {
+  // Most were charged when their supplier accepted them: then the account, on which all wait, is left alone.
+  const moving = ended.filter((row) => row.status !== "delivered" || !row.is_closed);
   // Both kinds at once, in one order: two batches must not lock their accounts crosswise.
   await lockHolders(
     tx,
-    ended.map((row) => row.id),
+    moving.map((row) => row.id),
   );
-  const taken = ended.filter((row) => row.status === "delivered");
+  const taken = moving.filter((row) => row.status === "delivered");
   await charge(
     tx,
     taken.map((row) => ({ messageId: row.id, attemptId: row.current_attempt_id })),
   );
   await giveBack(
     tx,
-    ended.filter((row) => row.status !== "delivered").map((row) => row.id),
+    moving.filter((row) => row.status !== "delivered").map((row) => row.id),
   );
 }
 
@@ -300,20 +312,36 @@ interface Ended {
   reference: string | null;
   final_at: Date;
   url: string | null;
+  /** Its reservation was charged or released before. */
+  is_closed: boolean;
 }
 
+/**
+ * The attempt's decision, and whatever still asks for a workflow or a person, in the same statement. Inbox
+ * rows are found by the ids that the message's attempts have: by message there is no index.
+ */
 const END = statement<Ended>(
   "settlement.end",
-  `UPDATE messages m
+  `WITH ended AS (
+   UPDATE messages m
       SET status = t.status, reason = t.reason, final_at = clock_timestamp(),
           uncertain = t.status = 'expired' AND (m.uncertain OR EXISTS (
             SELECT 1 FROM attempts a JOIN takes k ON k.submit_id = a.submit_id
              WHERE a.id = m.current_attempt_id AND k.kind = 'write' AND k.answer IS NULL))
-     FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, status, reason), applications p
+     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS t(id, status, reason, attempt_id), applications p
     WHERE m.id = t.id AND p.id = m.application_id AND m.final_at IS NULL
    RETURNING m.id, m.application_id, m.current_attempt_id, m.number, m.status, m.reason,
              m.segment_count, m.price_units, m.currency, m.reference, m.final_at,
-             coalesce(m.webhook_url, p.webhook_url) AS url`,
+             coalesce(m.webhook_url, p.webhook_url) AS url, t.attempt_id),
+   decided AS (
+     UPDATE attempts a
+        SET state = 'decided', outcome = ended.status, reason = ended.reason, decided_at = clock_timestamp(),
+            due_at = NULL
+       FROM ended WHERE a.id = ended.attempt_id AND a.decided_at IS NULL),
+   taken_up AS (DELETE FROM inbox WHERE attempt_id = ANY($5::text[])),
+   reviewed AS (DELETE FROM reviews WHERE message_id IN (SELECT id FROM ended))
+   SELECT ended.*, EXISTS (SELECT FROM ledger_transfers l WHERE l.key = 'close:' || ended.id) AS is_closed
+     FROM ended`,
 );
 
 const DECIDE = statement<Record<string, never>>(
@@ -323,11 +351,6 @@ const DECIDE = statement<Record<string, never>>(
           due_at = NULL
      FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, outcome, reason)
     WHERE a.id = t.id AND a.decided_at IS NULL`,
-);
-
-const CLOSE_INBOX = statement<Record<string, never>>(
-  "settlement.close_inbox",
-  `DELETE FROM inbox WHERE message_id = ANY($1::text[])`,
 );
 
 const CLOSE_REVIEWS = statement<Record<string, never>>(

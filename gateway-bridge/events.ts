@@ -22,7 +22,8 @@ export interface EventRecorder {
 }
 
 const BATCH = 128;
-const GATHER_MS = 2;
+/** Time for more events to come, so that they share a commit; a supplier waits so much longer for our answer. */
+const GATHER_MS = 10;
 const AWAY_PAUSE_MS = 500;
 /**
  * Of one supplier. While the database is away it repeats on each new connection what it was not answered.

@@ -29,6 +29,7 @@ const BLOCK_MS = 500;
 const READ_DEADLINE_MS = BLOCK_MS + 2_000;
 /** Commands read and not written yet, a connection's window ahead at most. */
 const READ_AHEAD = 32;
+const PAUSE_MS = 20;
 const CLAIM_EVERY_MS = 500;
 /** Pending for so long with nobody to say that it is in hand: its reader is gone. */
 const CLAIM_IDLE_MS = 2_500;
@@ -40,8 +41,9 @@ export function createStreamReader(deps: Deps): Loop {
   return loop({
     name: `commands_${deps.link.id}`,
     log: deps.log,
-    // Reading blocks by itself; this is for when there is no connection, or no room.
-    pause: (signal) => delay(20, signal),
+    // Reading blocks by itself, and wakes for each entry: those that come meanwhile are taken in one commit.
+    // It is also for when there is no connection, or no room.
+    pause: (signal) => delay(PAUSE_MS, signal),
     async turn() {
       const { link } = deps;
       const streams = link.channelIds.map((id) => commandStream(deps.prefix, id));
@@ -57,7 +59,7 @@ export function createStreamReader(deps: Deps): Loop {
       const read = await readNew(deps, streams, room);
       for (const [stream, entries] of read) await take(deps, stream, entries);
       const did = read.reduce((sum, [, entries]) => sum + entries.length, 0);
-      return { did, full: did > 0 };
+      return { did, full: did >= room };
     },
   });
 }

@@ -80,7 +80,13 @@ const temporalConfig = z
       pollers: count,
     }),
     intake: z.strictObject({ claim: count.max(64), pollMs: ms }),
-    results: z.strictObject({ batch: count, pollMs: ms, tellsInFlight: count, tellTimeoutMs: ms }),
+    results: z.strictObject({
+      batch: count,
+      pollMs: ms,
+      gatherMs: z.int().min(0),
+      tellsInFlight: count,
+      tellTimeoutMs: ms,
+    }),
     sweeper: z.strictObject({ everyMs: ms, batch: count }),
   })
   .refine((it) => it.policy.lingerMs <= it.workflow.taskTimeoutMs * LINGER_SHARE, {

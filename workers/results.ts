@@ -22,13 +22,11 @@ interface Deps {
   log: Log;
 }
 
-/** After a wake-up: time for a few more events to come, so that they share a transaction. */
-const GATHER_MS = 5;
 /** An attempt that was called and lingered has committed its decision by then. */
 const SETTLING_MS = 250;
 
 export function createResults(deps: Deps, config: TemporalConfig): Loop {
-  const { batch: most, pollMs } = config.results;
+  const { batch: most, pollMs, gatherMs } = config.results;
   const { lingerMs } = config.policy;
   const called = calledAttempts();
 
@@ -62,7 +60,7 @@ export function createResults(deps: Deps, config: TemporalConfig): Loop {
     },
     async pause(signal) {
       await deps.streams.waitForWake("events", pollMs, signal);
-      await delay(GATHER_MS, signal);
+      await delay(gatherMs, signal);
     },
   });
 }
