@@ -168,7 +168,8 @@ const NEXT_REFERENCES = statement<{ src_id: string; number: string; last: number
 
 /**
  * One statement: what it re-checks is what it commits under. A row that the re-check refuses is simply
- * not in the answer (B3). The attempt's own publish comes next; the sweeper looks after five seconds.
+ * not in the answer (B3). The attempt's own publish comes next; the sweeper looks after five seconds. A
+ * successor has its row already; what is offered in its place must pass the checks of the table all the same.
  */
 const COMMIT = statement<{ id: string }>(
   "attempts.commit",
@@ -191,10 +192,11 @@ const COMMIT = statement<{ id: string }>(
                      WHERE n.supplier_id = c.supplier_id AND n.connected
                        AND n.heartbeat_at > clock_timestamp() - interval '10 seconds')),
    attempt AS (
-     INSERT INTO attempts AS a (id, message_id, enterprise_id, application_id, number, submit_id, state, channel_id,
-                                supplier_id, receipt_mode, segment_count, route, queued_at)
-     SELECT attempt_id, message_id, enterprise_id, application_id, number, submit_id, 'queued', channel_id,
-            supplier_id, receipt_mode, segment_count, route, clock_timestamp()
+     INSERT INTO attempts AS a (id, message_id, enterprise_id, application_id, number, retry_of, submit_id, state,
+                                channel_id, supplier_id, receipt_mode, segment_count, route, queued_at)
+     SELECT attempt_id, message_id, enterprise_id, application_id, number,
+            CASE WHEN number > 1 THEN 'att_' || substr(message_id, 5) || '_' || (number - 1)::text END, submit_id,
+            'queued', channel_id, supplier_id, receipt_mode, segment_count, route, clock_timestamp()
        FROM good
      ON CONFLICT (id) DO UPDATE
         SET state = 'queued', channel_id = excluded.channel_id, supplier_id = excluded.supplier_id,

@@ -5,6 +5,7 @@
 import { isFinal, type MessageStatus } from "../domain/message.ts";
 import { type Database, type Session, statement } from "./client.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
+import { attemptOf } from "./of-message.ts";
 import { endMessages } from "./settlement.ts";
 import { withdrawWhole } from "./takes.ts";
 import { addUntold } from "./untold.ts";
@@ -39,6 +40,6 @@ const READ = statement<{ status: MessageStatus; current_attempt_id: string; writ
   "cancel.read",
   `SELECT m.status, m.current_attempt_id,
           EXISTS (SELECT 1 FROM attempts a JOIN takes t ON t.submit_id = a.submit_id AND t.kind = 'write'
-                   WHERE a.message_id = m.id) AS written
+                   WHERE ${attemptOf("m.id", "a.id")}) AS written
      FROM messages m WHERE m.id = $1`,
 );

@@ -69,6 +69,9 @@ const LARGEST_CODE = 0x7fff_ffff;
  *
  * Unknown stays unknown when "slower" comes late: a receipt may have been taken for that write already
  * (D14), and a write that "slower" allows would be the same text twice (C3).
+ *
+ * Whoever brings a key first has its event stored under the id that the key keeps; for everybody else the
+ * key's row says which event was meant. One that was stored this very moment is due anyway.
  */
 const STORE = statement<Record<string, never>>(
   "events.store",
@@ -92,16 +95,24 @@ const STORE = statement<Record<string, never>>(
       WHERE k.submit_id = first.submit_id AND k.part = first.part AND k.write_number = first.write_number
         AND (k.answer IS NULL
              OR (k.answer = 'unknown' AND first.kind = 'response' AND first.answer <> 'throttled'))
-     RETURNING first.event_key)
-   INSERT INTO supplier_events AS e (event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
-                                     result_code, msg_id, stat, meaning, number, src_id, raw, copy_count, folded_at)
-   SELECT event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
-          result_code, msg_id, stat, meaning, number, src_id, decode(raw, 'base64'), copies,
+     RETURNING first.event_key),
+   kept AS MATERIALIZED (
+     SELECT next_event_id() AS id, event.* FROM event
+      WHERE kind <> 'no_response' OR event_key IN (SELECT event_key FROM answered)),
+   named AS (
+     INSERT INTO supplier_event_keys AS k (event_key, event_id, copy_count)
+     SELECT event_key, id, copies FROM kept ORDER BY event_key
+     ON CONFLICT (event_key) DO UPDATE SET copy_count = k.copy_count + 1 + excluded.copy_count
+     RETURNING event_key, event_id),
+   woken AS (
+     UPDATE supplier_events e SET due_at = clock_timestamp()
+       FROM named JOIN kept ON kept.event_key = named.event_key AND kept.id <> named.event_id
+      WHERE e.id = named.event_id AND e.folded_at IS NULL AND e.due_at > clock_timestamp())
+   INSERT INTO supplier_events (id, event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
+                                result_code, msg_id, stat, meaning, number, src_id, raw, folded_at)
+   SELECT id, kept.event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
+          result_code, msg_id, stat, meaning, number, src_id, decode(raw, 'base64'),
           CASE WHEN kind = 'inbound' THEN clock_timestamp() END
-     FROM event
-    WHERE kind <> 'no_response' OR event_key IN (SELECT event_key FROM answered)
-    ORDER BY event_key
-   ON CONFLICT (event_key) DO UPDATE
-      SET copy_count = e.copy_count + 1 + excluded.copy_count,
-          due_at = CASE WHEN e.folded_at IS NULL THEN least(e.due_at, clock_timestamp()) ELSE e.due_at END`,
+     FROM kept JOIN named ON named.event_id = kept.id
+    ORDER BY id`,
 );

@@ -80,7 +80,7 @@ const EVENT_FIELDS = {
   received_at: rfc3339("e.received_at"),
   try_count: "e.try_count",
   next_try_at: rfc3339("e.due_at"),
-  copy_count: "e.copy_count",
+  copy_count: "(SELECT k.copy_count FROM supplier_event_keys k WHERE k.event_id = e.id)",
 };
 
 const eventColumns = Object.entries(EVENT_FIELDS)

@@ -181,8 +181,8 @@ const CLAIM_LEFT = statement<CommandRow>(
    ), live AS MATERIALIZED (
      SELECT application_id FROM waiting WHERE ${modeOf("waiting.application_id")} = 'live' ORDER BY random()
    ), due AS MATERIALIZED (
-     SELECT row.id FROM live CROSS JOIN LATERAL (
-       SELECT id FROM submit_outbox
+     SELECT row.submit_id FROM live CROSS JOIN LATERAL (
+       SELECT submit_id FROM submit_outbox
         WHERE application_id = live.application_id
           AND status IN ('pending', 'publishing') AND next_attempt_at <= statement_timestamp()
           AND (status = 'pending' OR lease_expires_at <= clock_timestamp())
@@ -190,7 +190,7 @@ const CLAIM_LEFT = statement<CommandRow>(
       LIMIT $2
    )
    UPDATE submit_outbox o ${CLAIMED}
-    WHERE id = ANY (ARRAY(SELECT id FROM due))
+    WHERE submit_id = ANY (ARRAY(SELECT submit_id FROM due))
    RETURNING submit_id, attempt_id, channel_id, payload, schema_version`,
 );
 

@@ -9,6 +9,7 @@ import type { PlanAnswer } from "../domain/steps.ts";
 import { type Session, statement } from "./client.ts";
 import { BLACKLISTED } from "./intake-rules.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
+import { attemptOf } from "./of-message.ts";
 import { endMessages } from "./settlement.ts";
 
 export interface PlanFacts {
@@ -128,7 +129,7 @@ const FACTS = statement<{
   `SELECT t.attempt_id, m.id, m.current_attempt_id, m.status, m.operator, p.channel_group_id, m.signature_id,
           a.channel_id AS committed_channel_id,
           ARRAY(SELECT b.channel_id FROM attempts b
-                 WHERE b.message_id = m.id AND b.id <> t.attempt_id AND b.channel_id IS NOT NULL
+                 WHERE ${attemptOf("m.id", "b.id")} AND b.id <> t.attempt_id AND b.channel_id IS NOT NULL
                    AND a.may_repeat_channels IS NOT TRUE) AS tried_channel_ids,
           m.expires_at <= now() AS past_limit,
           CASE WHEN NOT p.active THEN 'application_disabled'

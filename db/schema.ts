@@ -9,7 +9,6 @@ import {
   check,
   customType,
   date,
-  foreignKey,
   index,
   integer,
   jsonb,
@@ -32,6 +31,12 @@ import {
 } from "../domain/message.ts";
 
 const bytea = customType<{ data: Buffer }>({ dataType: () => "bytea" });
+/**
+ * Ids that sort by time, byte by byte: what the tables that grow with every message are partitioned by
+ * (migration 0004, docs/decisions). A partition holds a stretch of time, and a row of each of these tables
+ * lies in the same stretch as its message.
+ */
+const sortedId = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' });
 const at = (name: string) => timestamp(name, { withTimezone: true });
 const createdAt = () => at("created_at").notNull().defaultNow();
 const units = (name: string) => bigint(name, { mode: "bigint" });
@@ -319,9 +324,7 @@ export const frequencyLimits = pgTable(
 export const admissions = pgTable(
   "admissions",
   {
-    messageId: text("message_id")
-      .primaryKey()
-      .references(() => messages.id),
+    messageId: text("message_id").primaryKey(),
     enterpriseId: text("enterprise_id").notNull(),
     applicationId: text("application_id").notNull(),
     number: text().notNull(),
@@ -339,7 +342,7 @@ export const admissions = pgTable(
 // ---- the message and its attempts ---------------------------------------------------------------
 
 export const batches = pgTable("batches", {
-  id: text().primaryKey(),
+  id: sortedId().primaryKey(),
   applicationId: text("application_id")
     .notNull()
     .references(() => applications.id),
@@ -350,13 +353,13 @@ export const batches = pgTable("batches", {
 export const messages = pgTable(
   "messages",
   {
-    id: text().primaryKey(),
+    id: sortedId().primaryKey(),
     enterpriseId: text("enterprise_id").notNull(),
     applicationId: text("application_id")
       .notNull()
       .references(() => applications.id),
     accountId: text("account_id").notNull(),
-    batchId: text("batch_id").references(() => batches.id),
+    batchId: text("batch_id"),
     number: text().notNull(),
     text: text().notNull(),
     encoding: text().notNull(),
@@ -420,7 +423,10 @@ export const idempotencyKeys = pgTable(
     answer: text().notNull(),
     createdAt: createdAt(),
   },
-  (t) => [primaryKey({ columns: [t.applicationId, t.key] })],
+  (t) => [
+    primaryKey({ columns: [t.applicationId, t.key] }),
+    index("idempotency_keys_oldest").on(t.createdAt),
+  ],
 );
 
 /**
@@ -431,9 +437,7 @@ export const inbox = pgTable(
   "inbox",
   {
     attemptId: text("attempt_id").primaryKey(),
-    messageId: text("message_id")
-      .notNull()
-      .references(() => messages.id),
+    messageId: text("message_id").notNull(),
     dueAt: at("due_at").notNull().defaultNow(),
     startCount: integer("start_count").notNull().default(0),
   },
@@ -443,15 +447,13 @@ export const inbox = pgTable(
 export const attempts = pgTable(
   "attempts",
   {
-    id: text().primaryKey(),
-    messageId: text("message_id")
-      .notNull()
-      .references(() => messages.id),
+    id: sortedId().primaryKey(),
+    messageId: text("message_id").notNull(),
     enterpriseId: text("enterprise_id").notNull(),
     applicationId: text("application_id").notNull(),
     number: integer().notNull(),
-    retryOf: text("retry_of").unique(),
-    submitId: text("submit_id").notNull().unique(),
+    retryOf: text("retry_of"),
+    submitId: text("submit_id").notNull(),
     state: text().notNull(),
     channelId: text("channel_id").references(() => channels.id),
     supplierId: text("supplier_id").references(() => suppliers.id),
@@ -472,8 +474,17 @@ export const attempts = pgTable(
     decidedAt: at("decided_at"),
   },
   (t) => [
-    foreignKey({ columns: [t.retryOf], foreignColumns: [t.id], name: "attempts_retry_of" }),
-    unique("attempts_number_per_message").on(t.messageId, t.number),
+    // Number, submit id and predecessor follow from the id, so the primary key makes each of them unique:
+    // an attempt has one successor, ever (D6).
+    check("attempts_id", sql`${t.id} = 'att_' || substr(${t.messageId}, 5) || '_' || ${t.number}::text`),
+    check("attempts_submit_id", sql`${t.submitId} = 'sub_' || substr(${t.id}, 5)`),
+    check(
+      "attempts_retry_of",
+      sql`${t.retryOf} IS NOT DISTINCT FROM
+          CASE WHEN ${t.number} > 1 THEN 'att_' || substr(${t.messageId}, 5) || '_' || (${t.number} - 1)::text END`,
+    ),
+    check("attempts_number", sql`${t.number} >= 1`),
+    // One index a partition (add_partition): all attempts of a message lie in the same one.
     uniqueIndex("attempts_one_live_per_message")
       .on(t.messageId)
       .where(sql`${t.decidedAt} IS NULL`),
@@ -497,9 +508,7 @@ export const reviews = pgTable(
   "reviews",
   {
     attemptId: text("attempt_id").primaryKey(),
-    messageId: text("message_id")
-      .notNull()
-      .references(() => messages.id),
+    messageId: text("message_id").notNull(),
     reason: text().notNull(),
     since: at("since").notNull().defaultNow(),
     /** A person said to wait longer: it is listed no more, and not opened again for the same reason. */
@@ -521,9 +530,7 @@ export const untold = pgTable("untold", {
 export const segments = pgTable(
   "segments",
   {
-    attemptId: text("attempt_id")
-      .notNull()
-      .references(() => attempts.id),
+    attemptId: sortedId("attempt_id").notNull(),
     part: smallint().notNull(),
     supplierId: text("supplier_id").notNull(),
     /** The recipient again, so that a receipt with an unknown Msg_Id finds its candidates (D14). */
@@ -563,13 +570,11 @@ export const concatReferences = pgTable(
 export const submitOutbox = pgTable(
   "submit_outbox",
   {
-    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
-    submitId: text("submit_id").notNull().unique(),
+    id: bigint({ mode: "bigint" }).notNull().generatedAlwaysAsIdentity(),
+    submitId: sortedId("submit_id").primaryKey(),
     messageId: text("message_id").notNull(),
     applicationId: text("application_id").notNull(),
-    attemptId: text("attempt_id")
-      .notNull()
-      .references(() => attempts.id),
+    attemptId: text("attempt_id").notNull(),
     channelId: text("channel_id").notNull(),
     payload: text().notNull(),
     schemaVersion: integer("schema_version").notNull(),
@@ -588,6 +593,7 @@ export const submitOutbox = pgTable(
     updatedAt: at("updated_at").notNull().defaultNow(),
   },
   (t) => [
+    check("submit_outbox_attempt", sql`${t.attemptId} = 'att_' || substr(${t.submitId}, 5)`),
     check("submit_outbox_status", oneOf("status", ["pending", "publishing", "published", "dead"])),
     check(
       "submit_outbox_lease",
@@ -641,13 +647,11 @@ export const applicationPublication = pgTable(
 export const takes = pgTable(
   "takes",
   {
-    submitId: text("submit_id").notNull(),
+    submitId: sortedId("submit_id").notNull(),
     part: smallint().notNull(),
     writeNumber: smallint("write_number").notNull(),
     kind: text().notNull(),
-    attemptId: text("attempt_id")
-      .notNull()
-      .references(() => attempts.id),
+    attemptId: text("attempt_id").notNull(),
     supplierId: text("supplier_id").notNull(),
     owner: text().notNull(),
     slot: smallint(),
@@ -659,6 +663,7 @@ export const takes = pgTable(
   },
   (t) => [
     primaryKey({ columns: [t.submitId, t.part, t.writeNumber] }),
+    check("takes_attempt", sql`${t.attemptId} = 'att_' || substr(${t.submitId}, 5)`),
     check("takes_kind", oneOf("kind", ["write", "withdrawn"])),
     check("takes_answer", oneOf("answer", ["accepted", "rejected", "throttled", "unknown"])),
     check("takes_write_has_connection", sql`${t.kind} = 'withdrawn' OR ${t.epoch} IS NOT NULL`),
@@ -668,12 +673,31 @@ export const takes = pgTable(
   ],
 );
 
-/** What a supplier said, raw, once per event key, committed before anything acts on it (D2). */
+/**
+ * What has been said already: whoever inserts the key first stores the event, every later copy is counted
+ * here (D2). A table of its own, so that a copy which comes after a border of partitions is one all the same.
+ */
+export const supplierEventKeys = pgTable(
+  "supplier_event_keys",
+  {
+    eventKey: text("event_key").primaryKey(),
+    eventId: bigint("event_id", { mode: "bigint" }).notNull(),
+    /** How often the supplier repeated it. */
+    copyCount: integer("copy_count").notNull().default(0),
+  },
+  (t) => [index("supplier_event_keys_of_event").on(t.eventId)],
+);
+
+/** What a supplier said, raw, committed before anything acts on it (D2). */
 export const supplierEvents = pgTable(
   "supplier_events",
   {
-    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
-    eventKey: text("event_key").notNull().unique(),
+    /** Begins with the second in which it was stored (next_event_id), so it sorts by time. */
+    id: bigint({ mode: "bigint" })
+      .primaryKey()
+      .default(sql`next_event_id()`),
+    /** Unique by its row in supplier_event_keys; here it names the event, whatever became of that row. */
+    eventKey: text("event_key").notNull(),
     kind: text().notNull(),
     supplierId: text("supplier_id").notNull(),
     slot: smallint(),
@@ -692,8 +716,6 @@ export const supplierEvents = pgTable(
     number: text(),
     srcId: text("src_id"),
     raw: bytea(),
-    /** How often the supplier repeated it. */
-    copyCount: integer("copy_count").notNull().default(0),
     receivedAt: at("received_at").notNull().defaultNow(),
     /** When to (re-)try folding; unmatched receipts wait here without filling the window. */
     dueAt: at("due_at").notNull().defaultNow(),
@@ -745,7 +767,7 @@ export const ledgerTransfers = pgTable(
     accountId: text("account_id")
       .notNull()
       .references(() => accounts.id),
-    messageId: text("message_id").references(() => messages.id),
+    messageId: text("message_id"),
     debitPot: text("debit_pot").notNull(),
     creditPot: text("credit_pot").notNull(),
     units: units("units").notNull(),
@@ -770,9 +792,7 @@ export const ledgerTransfers = pgTable(
 export const billingRecords = pgTable(
   "billing_records",
   {
-    messageId: text("message_id")
-      .primaryKey()
-      .references(() => messages.id),
+    messageId: text("message_id").primaryKey(),
     accountId: text("account_id").notNull(),
     attemptId: text("attempt_id").notNull(),
     unitPriceUnits: units("unit_price_units").notNull(),
@@ -790,10 +810,8 @@ export const billingRecords = pgTable(
 export const notifications = pgTable(
   "notifications",
   {
-    id: text().primaryKey(),
-    messageId: text("message_id")
-      .notNull()
-      .references(() => messages.id),
+    id: sortedId().primaryKey(),
+    messageId: text("message_id").notNull(),
     applicationId: text("application_id")
       .notNull()
       .references(() => applications.id),
@@ -814,7 +832,13 @@ export const notifications = pgTable(
     deliveredAt: at("delivered_at"),
   },
   (t) => [
-    unique("notifications_once").on(t.messageId, t.url),
+    check(
+      "notifications_of_message",
+      sql`${t.id} = 'evt_' || substr(${t.messageId}, 5)
+          OR starts_with(${t.id}, 'evt_' || substr(${t.messageId}, 5) || '_')`,
+    ),
+    // One index a partition (add_partition): all of a message's lie in the same one.
+    uniqueIndex("notifications_once").on(t.messageId, t.url),
     check("notifications_status", oneOf("status", ["pending", "delivered", "parked", "disabled"])),
     /** The claim steps from host to host in it, so its cost is hosts and not rows (E3). */
     index("notifications_of_host")
@@ -858,9 +882,7 @@ export const webhookGone = pgTable(
 export const notificationTries = pgTable(
   "notification_tries",
   {
-    notificationId: text("notification_id")
-      .notNull()
-      .references(() => notifications.id),
+    notificationId: sortedId("notification_id").notNull(),
     tryNumber: integer("try_number").notNull(),
     at: at("at").notNull().defaultNow(),
     httpStatus: integer("http_status"),

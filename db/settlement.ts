@@ -23,6 +23,7 @@ import { FITTING_CHANNELS } from "./fitting-channels.ts";
 import { BLACKLISTED } from "./intake-rules.ts";
 import { charge, giveBack, lockHolders } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
+import { attemptOf } from "./of-message.ts";
 import { withdraw } from "./takes.ts";
 
 /** How a message ends, decided by whoever calls; `attemptId` is its current attempt. */
@@ -262,13 +263,15 @@ const LOCKED = statement<Locked>(
   `SELECT a.id AS attempt_id, a.message_id, a.number, coalesce(a.receipt_mode, 'per_segment') AS receipt_mode,
           ${listIn("hopelessResults")} AS hopeless_results, ${listIn("hopelessStats")} AS hopeless_stats,
           m.current_attempt_id, m.status,
-          (SELECT s.id FROM attempts s WHERE s.retry_of = a.id) AS successor_id,
+          (SELECT s.id FROM attempts s
+            WHERE s.id = 'att_' || substr(a.message_id, 5) || '_' || (a.number + 1)::text) AS successor_id,
           (extract(epoch FROM m.expires_at - clock_timestamp()) * 1000)::float8 AS limit_in_ms,
           clock_timestamp() < m.created_at + make_interval(secs => g.retry_window_seconds) AS within_retry_window,
           g.max_attempts,
           p.active AND e.active AND NOT ${BLACKLISTED} AS may_still_send,
           EXISTS (SELECT 1 FROM ${FITTING_CHANNELS}
-                     AND NOT EXISTS (SELECT 1 FROM attempts tried WHERE tried.message_id = m.id AND tried.channel_id = c.id))
+                     AND NOT EXISTS (SELECT 1 FROM attempts tried
+                                      WHERE ${attemptOf("m.id", "tried.id")} AND tried.channel_id = c.id))
             AS another_channel,
           (SELECT v.reason FROM reviews v WHERE v.attempt_id = a.id AND v.waiting_since IS NULL) AS review_reason
      FROM attempts a

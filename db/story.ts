@@ -4,6 +4,7 @@
  */
 import type { AttemptState, MessageStatus, SegmentReceipt, SegmentResult } from "../domain/message.ts";
 import { statement, type Session } from "./client.ts";
+import { attemptOf, notificationOf } from "./of-message.ts";
 import { modeOf, type PublicationMode } from "./publication.ts";
 import { rfc3339 } from "./rfc3339.ts";
 
@@ -147,7 +148,7 @@ const same = (table: string, ...names: string[]): Record<string, string> =>
 const times = (table: string, ...names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, rfc3339(`${table}.${name}`)]));
 
-const OF_ATTEMPTS = "JOIN attempts a ON a.message_id = m.id AND a.id =";
+const OF_ATTEMPTS = `JOIN attempts a ON ${attemptOf("m.id", "a.id")} AND a.id =`;
 
 const MESSAGE_FACTS = statement<MessageFacts>(
   "story.message_facts",
@@ -164,7 +165,7 @@ const MESSAGE_FACTS = statement<MessageFacts>(
          ...same("a", "route", "outcome", "reason"),
          ...times("a", "created_at", "queued_at", "decided_at"),
        },
-       "FROM attempts a LEFT JOIN channels c ON c.id = a.channel_id WHERE a.message_id = m.id",
+       `FROM attempts a LEFT JOIN channels c ON c.id = a.channel_id WHERE ${attemptOf("m.id", "a.id")}`,
        "a.number",
      )} AS attempts,
      ${rows(
@@ -212,7 +213,7 @@ const MESSAGE_FACTS = statement<MessageFacts>(
          ...same("n", "id", "url", "status", "try_count"),
          ...times("n", "next_try_at", "created_at", "delivered_at"),
        },
-       "FROM notifications n WHERE n.message_id = m.id",
+       `FROM notifications n WHERE ${notificationOf("m.id", "n.id")}`,
        "n.created_at, n.id",
      )} AS notifications,
      ${rows(
@@ -220,7 +221,7 @@ const MESSAGE_FACTS = statement<MessageFacts>(
          ...same("y", "notification_id", "try_number", "http_status", "error", "duration_ms"),
          ...times("y", "at"),
        },
-       `FROM notification_tries y JOIN notifications n ON n.id = y.notification_id WHERE n.message_id = m.id`,
+       `FROM notification_tries y WHERE ${notificationOf("m.id", "y.notification_id")}`,
        "y.at, y.notification_id, y.try_number",
      )} AS tries
    FROM messages m

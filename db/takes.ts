@@ -220,7 +220,7 @@ const STATES = statement<{
      LEFT JOIN LATERAL (
             SELECT DISTINCT ON (t.part) t.part, t.write_number, t.kind, t.answer FROM takes t
              WHERE t.submit_id = a.submit_id ORDER BY t.part, t.write_number DESC) k ON true
-    WHERE a.submit_id = $1`,
+    WHERE a.id = 'att_' || substr($1, 5)`,
 );
 
 const OVERDUE = statement<{

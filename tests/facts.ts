@@ -153,11 +153,13 @@ export interface MessageWishes {
   text?: string;
   validitySeconds?: number;
   webhookUrl?: string;
+  /** The time in its id, in milliseconds. */
+  at?: number;
 }
 
 /** Accepted, and not yet looked at. Answers its first attempt, whose id holds the message's. */
 export async function acceptedMessage(database: Session, wishes: MessageWishes = {}): Promise<AttemptId> {
-  const id = messageIdFrom(Date.now(), randomBytes(10));
+  const id = messageIdFrom(wishes.at ?? Date.now(), randomBytes(10));
   const { applicationId, accountId } = wishes.sender ?? DEMO;
   const text = wishes.text ?? textOf(wishes.segments ?? 1);
   await acceptMessages(database, {

@@ -45,7 +45,8 @@ afterAll(() => database.close());
 const fateOf = async (key: string) =>
   only<{ fate: string | null; attempt_id: string | null; part: number | null; copy_count: number }>(
     database,
-    `SELECT fate, attempt_id, part, copy_count FROM supplier_events WHERE event_key = $1`,
+    `SELECT e.fate, e.attempt_id, e.part, k.copy_count
+       FROM supplier_event_keys k JOIN supplier_events e ON e.id = k.event_id WHERE k.event_key = $1`,
     [key],
   );
 

@@ -562,18 +562,20 @@ async function due(id: string, { application = "app_a", url, dueMsAgo = 0 }: Due
   );
 }
 
+/** The message of a notification, by its id: the ids of both begin alike. */
 async function messageOf(id: string): Promise<string> {
+  const message = `msg_${id.slice(4)}`;
   await sql(`INSERT INTO messages (id, enterprise_id, application_id, account_id, number, text, encoding,
       segment_count, unit_price_units, price_units, currency, current_attempt_id, expires_at)
-    VALUES ('msg_${id}', 'ent', 'app_a', 'acc', '13800138000', 'x', 'ascii', 1, 325, 325, 'CNY', 'att', now())
+    VALUES ('${message}', 'ent', 'app_a', 'acc', '13800138000', 'x', 'ascii', 1, 325, 325, 'CNY', 'att', now())
     ON CONFLICT DO NOTHING`);
-  return `msg_${id}`;
+  return message;
 }
 
 async function backlog(count: number, url: string): Promise<void> {
-  const message = await messageOf("backlog");
+  const message = await messageOf("evt_backlog");
   await sql(`INSERT INTO notifications (id, message_id, application_id, url, body, next_try_at)
-    SELECT 'evt_b' || n, '${message}', 'app_a', '${url}' || n, '{}', now() - interval '1 hour'
+    SELECT 'evt_backlog_' || n, '${message}', 'app_a', '${url}' || n, '{}', now() - interval '1 hour'
       FROM generate_series(1, ${count}) n`);
 }
 

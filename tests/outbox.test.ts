@@ -323,7 +323,7 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
     await copies(
       `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
                                   schema_version, status, lease_owner, lease_expires_at, next_attempt_at)
-       SELECT 'x' || n, message_id, application_id, attempt_id, channel_id, '{}', 1, 'publishing', 'other',
+       SELECT 'sub_x' || n, message_id, application_id, 'att_x' || n, channel_id, '{}', 1, 'publishing', 'other',
               now() + interval '5 minutes', now() + interval '5 minutes'
          FROM submit_outbox, generate_series(1, ${MANY}) n`,
     );
@@ -337,13 +337,13 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
     await copies(
       `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
                                   schema_version, next_attempt_at)
-       SELECT 'x' || n, message_id, application_id, attempt_id, channel_id, '{}', 1, now() - interval '1 hour'
+       SELECT 'sub_x' || n, message_id, application_id, 'att_x' || n, channel_id, '{}', 1, now() - interval '1 hour'
          FROM submit_outbox, generate_series(1, 500) n`,
     );
     await makeDue(hidden);
 
     await database.transaction(async (tx) => {
-      await ask(tx, `SELECT id FROM submit_outbox WHERE submit_id LIKE 'x%' FOR UPDATE`);
+      await ask(tx, `SELECT id FROM submit_outbox WHERE submit_id LIKE 'sub_x%' FOR UPDATE`);
       expect(await claimLeft("sweeper")).toEqual([hidden]);
     });
   });
@@ -357,7 +357,7 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
     await copies(
       `INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,
                                   schema_version, next_attempt_at)
-       SELECT 'x' || n, message_id, '${applicationId}', attempt_id, channel_id, '{}', 1, now() - interval '1 hour'
+       SELECT 'sub_x' || n, message_id, '${applicationId}', 'att_x' || n, channel_id, '{}', 1, now() - interval '1 hour'
          FROM submit_outbox, generate_series(1, ${MANY}) n`,
     );
     await makeDue(hidden);
@@ -400,12 +400,13 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
       `WITH message AS (
          INSERT INTO messages (id, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
                                unit_price_units, price_units, currency, current_attempt_id, expires_at)
-         SELECT 'x' || n, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
-                unit_price_units, price_units, currency, 'x' || n, expires_at
+         SELECT 'msg_x' || n, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
+                unit_price_units, price_units, currency, 'att_x' || n || '_1', expires_at
            FROM messages, generate_series(1, ${MANY}) n WHERE id = '${messageIdOf(hidden)}' RETURNING id)
        INSERT INTO attempts (id, message_id, enterprise_id, application_id, number, submit_id, state, channel_id,
                              segment_count, due_at)
-       SELECT m.id, m.id, a.enterprise_id, a.application_id, 1, m.id, 'queued', a.channel_id, 1,
+       SELECT 'att_' || substr(m.id, 5) || '_1', m.id, a.enterprise_id, a.application_id, 1,
+              'sub_' || substr(m.id, 5) || '_1', 'queued', a.channel_id, 1,
               now() + interval '5 minutes'
          FROM message m, attempts a WHERE a.id = '${hidden}'`,
     );
