@@ -9,6 +9,7 @@ import { addKeys } from "./commands/keys.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPublication } from "./commands/publication.ts";
 import { addReconcile } from "./commands/reconcile.ts";
+import { addRetention } from "./commands/retention.ts";
 import { addResolve } from "./commands/resolve.ts";
 import { addReviews } from "./commands/reviews.ts";
 import { addSeed } from "./commands/seed.ts";
@@ -34,6 +35,7 @@ const COMMANDS = [
   addBooks,
   addApply,
   addExport,
+  addRetention,
   addMigrate,
   addKeys,
   addSeed,

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
+import { SLICE_WIDTHS } from "../domain/slices.ts";
 import type { PublicationStart } from "../db/publication.ts";
 import { type DataKeys, parseDataKeys } from "../db/data-keys.ts";
 
@@ -55,6 +56,27 @@ const dataKeySettings = environment.pick({ WAYBILL_DATA_KEYS: true, WAYBILL_DATA
 
 const ms = z.int().min(1);
 const count = z.int().min(1);
+const days = z.int().min(0).max(36_500);
+
+/** A message may be open for 72 hours, and its notification under way for as long again (D7, E3). */
+const LONGEST_LIFE_DAYS = 7;
+const forEverOrAtLeast = (least: number) =>
+  days.refine((it) => it === 0 || it >= least, { error: `0 keeps it for ever; else ${least} days or more` });
+
+const retention = z.strictObject({
+  everyMs: ms,
+  slice: z.enum(SLICE_WIDTHS),
+  aheadDays: days.min(7),
+  keepDays: z.strictObject({
+    messages: forEverOrAtLeast(LONGEST_LIFE_DAYS),
+    supplierEvents: forEverOrAtLeast(LONGEST_LIFE_DAYS),
+    idempotencyKeys: forEverOrAtLeast(LONGEST_LIFE_DAYS),
+    admissions: forEverOrAtLeast(LONGEST_LIFE_DAYS),
+    anomalies: days,
+    alerts: days,
+    audit: days,
+  }),
+});
 
 /** A step takes its time before and after the linger, and at 80 % of its timeout a task is prolonged. */
 const LINGER_SHARE = 0.6;
@@ -88,6 +110,7 @@ const temporalConfig = z
       tellTimeoutMs: ms,
     }),
     sweeper: z.strictObject({ everyMs: ms, batch: count }),
+    retention,
   })
   .refine((it) => it.policy.lingerMs <= it.workflow.taskTimeoutMs * LINGER_SHARE, {
     error: `lingerMs must be at most ${LINGER_SHARE} of the workflow's taskTimeoutMs`,

@@ -16,6 +16,8 @@ export interface Metrics {
   readonly tells: Counter<"outcome">;
   readonly recoveries: Counter<"kind">;
   readonly webhooks: Counter<"outcome">;
+  readonly retired: Counter<"what">;
+  readonly waitingSlices: Gauge;
   readonly submits: Counter<"channel" | "answer">;
   /** Shows open, idle and waited-for connections of a pool. */
   watchPool(name: string, database: Database): void;
@@ -83,6 +85,17 @@ export function createMetrics(): Metrics {
       name: "waybill_webhook_tries_total",
       help: "Webhook tries by outcome",
       labelNames: ["outcome"] as const,
+      registers,
+    }),
+    retired: new Counter({
+      name: "waybill_retired_total",
+      help: "Slices dropped and rows purged because they are old, by what they were",
+      labelNames: ["what"] as const,
+      registers,
+    }),
+    waitingSlices: new Gauge({
+      name: "waybill_slices_waiting",
+      help: "Slices past their time that are kept, because something in them is open or their tables are locked",
       registers,
     }),
     submits: new Counter({

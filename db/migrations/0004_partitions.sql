@@ -1,5 +1,5 @@
 -- The tables that grow with every message become partitioned by time, so that old ones are dropped whole.
--- Written by hand where drizzle-kit knows no partitions; decision 10 has the reasons.
+-- Written by hand where drizzle-kit knows no partitions; decision 11 has the reasons.
 --
 -- Ids sort by time, so each table is partitioned by its own id: primary keys stay what they were, and a
 -- look-up by id touches one partition. A bound is the part of an id that says when.

@@ -1,6 +1,5 @@
 /** `waybill apply`: brings what is stored in line with one declarative file. */
 import { readFileSync } from "node:fs";
-import { userInfo } from "node:os";
 import type { Command } from "commander";
 import { LineCounter, parseDocument } from "yaml";
 import { applyConfiguration, type Applied } from "../../db/configuration.ts";
@@ -12,6 +11,7 @@ import { supplierProfile } from "../../gateway-bridge/supplier.ts";
 import { errorName } from "../../workers/service.ts";
 import { checkWebhookUrl } from "../../workers/webhook-dial.ts";
 import { Trouble } from "../trouble.ts";
+import { actor } from "./actor.ts";
 import { inDatabase } from "./database.ts";
 import { type Place, answer, SaidNo } from "./place.ts";
 
@@ -51,15 +51,6 @@ export function addApply(program: Command, place: Place): void {
       answer(json, { dryRun, ...applied }, linesOf(applied, dryRun));
       if (!applied.ok) throw new SaidNo();
     });
-}
-
-/** A container may run as somebody without a name. */
-function actor(): string {
-  try {
-    return `cli:${userInfo().username}`;
-  } catch {
-    return `cli:uid-${process.getuid?.() ?? "unknown"}`;
-  }
 }
 
 function read(file: string): ConfigurationDocument {
