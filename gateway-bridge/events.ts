@@ -22,6 +22,8 @@ export interface EventRecorder {
 }
 
 const BATCH = 128;
+/** While one commit waits for the disk another is made ready; more would only make batches smaller. */
+const COMMITS_AT_ONCE = 2;
 /** Time for more events to come, so that they share a commit; a supplier waits so much longer for our answer. */
 const GATHER_MS = 10;
 const AWAY_PAUSE_MS = 500;
@@ -50,16 +52,29 @@ export function createEventRecorder(deps: {
 }): EventRecorder {
   /** Only those in which somebody waits, the one longest without a turn first. */
   const lines = new Map<string, Line>();
-  let running: Promise<void> | undefined;
+  let waiting = 0;
+  let committing = 0;
+  const running = new Set<Promise<void>>();
   const stopping = new AbortController();
 
-  async function run(): Promise<void> {
+  /** A second one begins where the first has a full batch in hand already. */
+  function begin(): void {
+    if (committing >= COMMITS_AT_ONCE || (committing > 0 && waiting < BATCH)) return;
+    committing++;
+    const run = commitAll().finally(() => running.delete(run));
+    running.add(run);
+  }
+
+  async function commitAll(): Promise<void> {
     await delay(GATHER_MS);
     while (lines.size > 0) {
-      await commit(nextBatch(lines));
+      const batch = nextBatch(lines);
+      waiting -= batch.length;
+      await commit(batch);
       deps.streams.wake("events");
     }
-    running = undefined;
+    // In the turn in which nothing was left: who comes next begins anew.
+    committing--;
   }
 
   /** While the database is away events are kept and tried again: dropping one would lose a fact. */
@@ -107,13 +122,16 @@ export function createEventRecorder(deps: {
       return new Promise((resolve, reject) => {
         const line = lineOf(event.supplierId);
         (repeatable ? line.repeatable : line.answers).push({ event, resolve, reject });
-        running ??= run();
+        waiting++;
+        begin();
       });
     },
     async drain(atMostMs) {
       const giveUp = new AbortController();
       const patience = delay(atMostMs, giveUp.signal).then(() => stopping.abort());
-      while (running !== undefined && !stopping.signal.aborted) await Promise.race([running, patience]);
+      while (running.size > 0 && !stopping.signal.aborted) {
+        await Promise.race([Promise.all(running), patience]);
+      }
       giveUp.abort();
     },
   };

@@ -13,7 +13,7 @@ import { type CommandInHand, firstWrites, type StreamEntry } from "./command-que
 import { commandStream, ENTRY_FIELDS, GATEWAY_GROUP } from "./streams.ts";
 import type { SupplierLink } from "./supplier-link.ts";
 
-interface Deps {
+interface ReaderDeps {
   link: SupplierLink;
   database: Database;
   reader: Redis;
@@ -23,18 +23,23 @@ interface Deps {
   log: Log;
 }
 
+interface Deps extends ReaderDeps {
+  acknowledge: (entries: StreamEntry[]) => void;
+}
+
 type Entry = [id: string, fields: string[]];
 
 const BLOCK_MS = 500;
 const READ_DEADLINE_MS = BLOCK_MS + 2_000;
-/** Commands read and not written yet, a connection's window ahead at most. */
-const READ_AHEAD = 32;
+/** Commands read and not written yet: what the windows take at once, and not less than this. */
+const LEAST_READ_AHEAD = 32;
 const PAUSE_MS = 20;
 const CLAIM_EVERY_MS = 500;
 /** Pending for so long with nobody to say that it is in hand: its reader is gone. */
 const CLAIM_IDLE_MS = 2_500;
 
-export function createStreamReader(deps: Deps): Loop {
+export function createStreamReader(given: ReaderDeps): Loop {
+  const deps: Deps = { ...given, acknowledge: createAcknowledger(given) };
   /** Where claiming goes on in each stream: entries in hand cannot hide abandoned ones behind them. */
   const cursors = new Map<string, string>();
   let claimedAt = 0;
@@ -54,7 +59,7 @@ export function createStreamReader(deps: Deps): Loop {
         await keepInHand(deps);
         for (const stream of streams) await claimAbandoned(deps, stream, cursors);
       }
-      const room = READ_AHEAD - link.queue.length;
+      const room = roomIn(link);
       if (room <= 0) return { did: 0, full: false };
       const read = await readNew(deps, streams, room);
       for (const [stream, entries] of read) await take(deps, stream, entries);
@@ -62,6 +67,11 @@ export function createStreamReader(deps: Deps): Loop {
       return { did, full: did >= room };
     },
   });
+}
+
+function roomIn({ lanes, supplier, queue }: SupplierLink): number {
+  const windows = lanes.size * (supplier?.profile.window ?? 0);
+  return Math.max(LEAST_READ_AHEAD, windows) - queue.length;
 }
 
 async function readNew(deps: Deps, streams: string[], count: number): Promise<[string, Entry[]][]> {
@@ -113,7 +123,7 @@ async function keepInHand(deps: Deps): Promise<void> {
 }
 
 async function claimAbandoned(deps: Deps, stream: string, cursors: Map<string, string>): Promise<void> {
-  const room = READ_AHEAD - deps.link.queue.length;
+  const room = roomIn(deps.link);
   if (room <= 0) return;
   try {
     const [next, entries] = (await deps.writer.xautoclaim(
@@ -159,7 +169,7 @@ async function takeInHand(
   if (!parsed.ok) {
     deps.log.error({ submitId, why: parsed.why }, "a command cannot be understood and is dead");
     await markDead(deps.database, submitId, parsed.why);
-    return acknowledge(deps, [entry]);
+    return deps.acknowledge([entry]);
   }
   const { inHand } = deps.link;
   const letGo = (): void => {
@@ -171,7 +181,7 @@ async function takeInHand(
     entries: [entry],
     acknowledge() {
       letGo();
-      acknowledge(deps, hand.entries);
+      deps.acknowledge(hand.entries);
     },
     letGo,
   };
@@ -192,13 +202,30 @@ function understand(
   return parsed.command.supplierId === deps.link.id ? parsed : { ok: false, why: "wrong_supplier" };
 }
 
-/** Where Redis does not hear it the entries come back, are found done, and are acknowledged then. */
-function acknowledge(deps: Deps, entries: readonly StreamEntry[]): void {
-  const together = deps.writer.multi();
-  for (const { stream, id } of entries) together.xack(stream, GATEWAY_GROUP, id).xdel(stream, id);
-  atPoint("entry_acknowledge", () => together.exec()).catch((error: unknown) =>
-    deps.log.warn({ error: errorName(error) }, "an entry could not be acknowledged; it comes back"),
-  );
+/**
+ * Acknowledges what is done together with what else is done in this turn of the event loop: answers are
+ * stored a hundred at a time. Where Redis does not hear it the entries come back, are found done, and are
+ * acknowledged then.
+ */
+function createAcknowledger({ writer, log }: ReaderDeps): (entries: StreamEntry[]) => void {
+  let waiting = new Map<string, string[]>();
+  const flush = (): void => {
+    const streams = waiting;
+    waiting = new Map();
+    const together = writer.multi();
+    for (const [stream, ids] of streams) together.xack(stream, GATEWAY_GROUP, ...ids).xdel(stream, ...ids);
+    atPoint("entry_acknowledge", () => together.exec()).catch((error: unknown) =>
+      log.warn({ error: errorName(error) }, "entries could not be acknowledged; they come back"),
+    );
+  };
+  return (entries) => {
+    if (waiting.size === 0) setImmediate(flush);
+    for (const { stream, id } of entries) {
+      const ids = waiting.get(stream);
+      if (ids === undefined) waiting.set(stream, [id]);
+      else ids.push(id);
+    }
+  };
 }
 
 function fieldsOf(flat: readonly string[]): Map<string, string> {
