@@ -34,12 +34,14 @@ export function serverAuthenticator(
   return md5([field, source, Buffer.from(secret)]);
 }
 
-/** What a server asks of a CONNECT: either digest of the login will do. */
+/** What a server asks of a CONNECT: either digest of the login will do, where it does not insist on one. */
 export function loginMatches(
   login: { sourceAddr: string; timestamp: string; authenticator: Buffer },
   secret: string,
+  only?: ShortLogin,
 ): boolean {
-  return (["padded", "bare"] as const).some((shortLogin) =>
+  const accepted: readonly ShortLogin[] = only === undefined ? ["padded", "bare"] : [only];
+  return accepted.some((shortLogin) =>
     sameDigest(
       login.authenticator,
       sourceAuthenticator(login.sourceAddr, secret, login.timestamp, shortLogin),

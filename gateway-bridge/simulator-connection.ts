@@ -6,7 +6,6 @@ import type { Socket } from "node:net";
 import {
   commandName,
   decode,
-  encode,
   statusBytes,
   versionByte,
   type CmppVersion,
@@ -18,6 +17,8 @@ import {
 import { Framer } from "./cmpp-frames.ts";
 import { serverAuthenticator } from "./cmpp-login.ts";
 import { NO_MSG_ID } from "./cmpp-msg-id.ts";
+import { takeProxyHeader } from "./proxy-header.ts";
+import { deviantBytes, type Deviations } from "./simulator-deviations.ts";
 
 export interface ConnectionOwner {
   /** The version to speak from here on, or the status that refuses the login. */
@@ -26,6 +27,8 @@ export interface ConnectionOwner {
   submit(connection: Connection, pdu: Submit): void;
   delivered(connection: Connection, pdu: DeliverResp): void;
   closed(connection: Connection): void;
+  /** As of now: they may change while a connection is up. */
+  deviations(): Deviations;
   /** Something waits to be written: call `flush` at the end of the turn. */
   wantsFlush(connection: Connection): void;
 }
@@ -42,9 +45,15 @@ export class Connection {
   readonly #secret: string;
   readonly #framer = new Framer();
   readonly #loginTimer: NodeJS.Timeout;
+  #manners: NodeJS.Timeout[] = [];
+  /** What came before a PROXY header was whole; undefined once it was taken off, or none is expected. */
+  #preface: Buffer | undefined;
   #version: CmppVersion;
   #state: "login" | "ready" | "closing" | "closed" = "login";
   #corked = false;
+  /** What waits to be written a byte at a time. */
+  readonly #drips: Buffer[] = [];
+  #isDripping = false;
   #silenced = false;
   #sequenceId = 0;
   #loggedInAt = 0;
@@ -61,6 +70,7 @@ export class Connection {
     this.#version = options.version;
     this.#secret = options.secret;
     this.#loginTimer = setTimeout(() => this.#expectLogin(), options.loginTimeoutMs);
+    if (owner.deviations().proxyHeader === true) this.#preface = Buffer.alloc(0);
     socket.setNoDelay(true);
     socket.on("data", (chunk) => this.#read(chunk));
     // The peer's reset says the same as its goodbye: `close` follows.
@@ -93,12 +103,15 @@ export class Connection {
 
   send(pdu: Pdu): void {
     if (this.#state === "closed" || this.#socket.writableEnded) return;
+    const deviations = this.#owner.deviations();
+    const bytes = deviantBytes(pdu, this.#version, deviations);
     if (!this.#corked) {
       this.#corked = true;
       this.#socket.cork();
       this.#owner.wantsFlush(this);
     }
-    this.#socket.write(encode(pdu, this.#version));
+    if (deviations.byteByByte === true) this.#drips.push(bytes);
+    else this.#socket.write(bytes);
   }
 
   /** Lets what was sent in this turn leave together; a goodbye among it was the last. */
@@ -106,7 +119,22 @@ export class Connection {
     if (!this.#corked || this.#silenced) return;
     this.#corked = false;
     this.#socket.uncork();
-    if (this.#state === "closing") this.#socket.end();
+    if (this.#isDripping) return;
+    if (this.#drips.length > 0) this.#drip();
+    else if (this.#state === "closing") this.#socket.end();
+  }
+
+  /** One by one, each a turn after the one before has left: what leaves together arrives together. */
+  #drip(): void {
+    const [first] = this.#drips;
+    this.#isDripping = first !== undefined;
+    if (first === undefined) {
+      if (this.#state === "closing") this.#socket.end();
+      return;
+    }
+    if (first.length > 1) this.#drips[0] = first.subarray(1);
+    else this.#drips.shift();
+    this.#socket.write(first.subarray(0, 1), () => setImmediate(() => this.#drip()));
   }
 
   /** A black hole: nothing is read, nothing leaves, and nobody is told. Both wait for the end of it. */
@@ -128,13 +156,22 @@ export class Connection {
     if (this.#state === "login" && !this.#silenced) this.cut();
   }
 
-  #read(chunk: Buffer): void {
+  #read(received: Buffer): void {
+    const chunk = this.#preface === undefined ? received : this.#takePreface(this.#preface, received);
+    if (chunk === undefined) return;
     const { frames, broken } = this.#framer.push(chunk);
     for (const frame of frames) {
       if (this.#state === "closed" || this.#state === "closing") return;
       this.#readFrame(frame);
     }
     if (broken !== undefined) this.cut();
+  }
+
+  #takePreface(before: Buffer, received: Buffer): Buffer | undefined {
+    const header = takeProxyHeader(Buffer.concat([before, received]));
+    if (header.is === "none") this.cut();
+    this.#preface = header.is === "incomplete" ? Buffer.concat([before, received]) : undefined;
+    return header.is === "whole" ? header.rest : undefined;
   }
 
   #readFrame(frame: Buffer): void {
@@ -172,6 +209,18 @@ export class Connection {
     this.#state = "ready";
     this.#loggedInAt = Date.now();
     this.#owner.loggedIn(this);
+    this.#takeManners();
+  }
+
+  /** What it does of itself while the connection lasts. */
+  #takeManners(): void {
+    const { terminateAfterMs, activeTestEveryMs } = this.#owner.deviations();
+    const say = (command: "terminate" | "active_test") => (): void => {
+      if (this.ready) this.send({ command, sequenceId: this.nextSequenceId() });
+    };
+    if (terminateAfterMs !== undefined) this.#manners.push(setTimeout(say("terminate"), terminateAfterMs));
+    if (activeTestEveryMs !== undefined)
+      this.#manners.push(setInterval(say("active_test"), activeTestEveryMs));
   }
 
   #answerLogin(sequenceId: number, source: Buffer, status: number): void {
@@ -214,6 +263,7 @@ export class Connection {
   #closed(): void {
     this.#state = "closed";
     clearTimeout(this.#loginTimer);
+    for (const timer of this.#manners) clearTimeout(timer);
     this.#owner.closed(this);
   }
 }

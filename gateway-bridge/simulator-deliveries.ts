@@ -3,8 +3,8 @@
  * again until it is answered: at once after a reconnect, else after 60 s (interfaces §6).
  */
 import type { DeliverResp } from "./cmpp-codec.ts";
-import { encodeReceipt } from "./cmpp-receipt.ts";
 import type { Connection } from "./simulator-connection.ts";
+import { deviantReceipt, type Deviations } from "./simulator-deviations.ts";
 import type { OwedReceipt, OwedReceipts } from "./simulator-owed.ts";
 import type { Timers } from "./simulator-timers.ts";
 import type { Witness } from "./simulator-witness.ts";
@@ -13,6 +13,7 @@ export interface DeliveryOptions {
   redeliverAfterMs: number;
   /** DELIVERs sent and not yet answered on one connection. */
   deliverWindow: number;
+  deviations: () => Deviations;
 }
 
 interface InFlight {
@@ -129,7 +130,7 @@ export class Deliveries {
       if (own && receipt.place === "other_connection") continue;
       mayHaveRoomLater = true;
       const load = own ? -1 : inFlight.size;
-      if (!connection.reachable || inFlight.size >= this.#options.deliverWindow || load >= fewest) continue;
+      if (!connection.reachable || inFlight.size >= this.#window || load >= fewest) continue;
       best = connection;
       fewest = load;
     }
@@ -162,19 +163,17 @@ export class Deliveries {
       sourceNumber: receipt.to,
       sourceType: 0,
       registeredDelivery: 1,
-      content: encodeReceipt(
-        {
-          msgId: receipt.msgId,
-          stat: receipt.stat,
-          submitTime: new Date(receipt.submittedAt),
-          doneTime: new Date(at),
-          number: receipt.to,
-          smscSequence: sequenceId,
-        },
+      content: deviantReceipt(
+        { ...receipt, doneAt: at, number: receipt.to, smscSequence: sequenceId },
         connection.version,
+        this.#options.deviations(),
       ),
       linkId: "",
     });
+  }
+
+  get #window(): number {
+    return this.#options.deviations().floods === true ? Infinity : this.#options.deliverWindow;
   }
 
   #strand(receipt: OwedReceipt): void {

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
+import { deviations } from "./simulator-deviations.ts";
 import type { SimulatedSupplier } from "./simulator-supplier.ts";
 
 const faultsBody = z.strictObject({
@@ -58,6 +59,8 @@ export class LogServer {
         return sendJson(response, 200, this.#supplier.stats());
       case "POST /faults":
         return this.#disturb(request, response);
+      case "PUT /deviations":
+        return this.#deviate(request, response);
       default:
         return sendJson(response, 404, { code: "not_found" });
     }
@@ -69,6 +72,14 @@ export class LogServer {
     const given = Object.entries(faults.data).filter(([, value]) => value !== undefined);
     this.#supplier.disturb(Object.fromEntries(given));
     return sendJson(response, 200, this.#supplier.stats().faults);
+  }
+
+  /** All of them: what is not named is off. */
+  async #deviate(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const wanted = deviations.safeParse(await readJson(request));
+    if (!wanted.success) return sendJson(response, 400, { code: "bad_deviations" });
+    this.#supplier.deviate(wanted.data);
+    return sendJson(response, 200, this.#supplier.stats().deviations);
   }
 }
 

@@ -6,6 +6,7 @@ import { createServer, type Server } from "node:http";
 import { pino } from "pino";
 import { Gauge, Registry } from "prom-client";
 import { z } from "zod";
+import { deviations } from "./simulator-deviations.ts";
 import { startSimulator, type Simulator } from "./simulator.ts";
 
 const port = z.int().min(0).max(65_535);
@@ -28,6 +29,7 @@ const simulatorOptions = z.strictObject({
         window: z.int().min(1).default(16),
         rate: z.int().min(1).default(200),
         connections: z.int().min(1).default(1),
+        deviations: deviations.default({}),
       }),
     )
     .min(1),

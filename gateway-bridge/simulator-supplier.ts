@@ -11,7 +11,8 @@ import { handsetNumber } from "./cmpp-receipt.ts";
 import { readUserData } from "./cmpp-text.ts";
 import { Connection, spokenVersion, type ConnectionOwner } from "./simulator-connection.ts";
 import { Deliveries, type DeliveryOptions } from "./simulator-deliveries.ts";
-import type { Fates, PlannedAnswer, PlannedReceipt, SeenSubmit } from "./simulator-fates.ts";
+import { deviantPlan, isThrottledNow, type Deviations } from "./simulator-deviations.ts";
+import type { Fates, Plan, PlannedAnswer, PlannedReceipt, SeenSubmit } from "./simulator-fates.ts";
 import { SlidingSecond } from "./simulator-limits.ts";
 import { OwedReceipts, type OwedReceipt } from "./simulator-owed.ts";
 import { Timers } from "./simulator-timers.ts";
@@ -31,9 +32,11 @@ export interface SupplierOptions {
   /** Submits a second over all connections. */
   rate: number;
   connections: number;
+  /** None when not said. */
+  deviations?: Deviations;
 }
 
-export interface SupplierSurroundings extends DeliveryOptions {
+export interface SupplierSurroundings extends Omit<DeliveryOptions, "deviations"> {
   host: string;
   folder: string;
   fates: Fates;
@@ -66,16 +69,29 @@ export interface SupplierStats extends WitnessStats {
   refusedLogins: number;
   receiptsOwed: number;
   receiptsAcknowledged: number;
+  deviations: Deviations;
   faults: { blackhole: boolean; refuseLogin: boolean | number; delayMs: number; rate: number | null };
 }
 
 const LOGIN_REFUSED = { source: 2, digest: 3, version: 4, tooMany: 56 } as const;
-const RESULT = { accepted: 0, structure: 1, serviceId: 7, flowControl: 8, srcId: 10, number: 13 } as const;
+const RESULT = {
+  accepted: 0,
+  structure: 1,
+  serviceId: 7,
+  flowControl: 8,
+  srcId: 10,
+  msgSrc: 11,
+  number: 13,
+} as const;
 /**
  * A rate is judged by when a submit is read, and a busy machine reads late and then several at once.
  * Without some room an honest pace would count as a violation.
  */
 const RATE_ROOM = 1.1;
+const THROTTLED: Plan = {
+  answer: { result: RESULT.flowControl, afterMs: 0, times: 1, msgId: "zero" },
+  receipts: [],
+};
 /** An answer that comes later than this is one that clients give up on, and their slot with it. */
 const HELD_SLOT_MS = 5_000;
 /** How long the parts of a text wait for each other before they are answered in reverse order. */
@@ -97,6 +113,8 @@ export class SimulatedSupplier implements ConnectionOwner {
   readonly #admitted = new SlidingSecond();
   readonly #gathered = new Map<string, (() => void)[]>();
   readonly #toFlush = new Set<Connection>();
+  #deviations: Deviations;
+  #submits = 0;
   #flushPlanned = false;
   #connectionCount = 0;
   #logins = 0;
@@ -113,11 +131,13 @@ export class SimulatedSupplier implements ConnectionOwner {
     this.name = options.name;
     this.#options = options;
     this.#around = around;
+    this.#deviations = options.deviations ?? {};
     this.#ids = new MsgIdSource(around.gatewayCode);
     const folder = join(around.folder, options.name);
     this.#witness = new Witness(folder, (record) => this.#remember(record));
     this.#owed = new OwedReceipts(folder);
-    this.#deliveries = new Deliveries(this.#owed, this.#witness, this.#timers, around);
+    const deviations = (): Deviations => this.#deviations;
+    this.#deliveries = new Deliveries(this.#owed, this.#witness, this.#timers, { ...around, deviations });
     this.#server = createServer((socket) => this.#accept(socket));
   }
 
@@ -152,8 +172,18 @@ export class SimulatedSupplier implements ConnectionOwner {
       openConnections: this.#connections.size,
       logins: this.#logins,
       refusedLogins: this.#refusedLogins,
+      deviations: this.#deviations,
       faults: { ...this.#faults },
     };
+  }
+
+  deviations(): Deviations {
+    return this.#deviations;
+  }
+
+  /** From now on; those of a connection's beginning from the next one on. */
+  deviate(deviations: Deviations): void {
+    this.#deviations = deviations;
   }
 
   disturb(faults: Faults): void {
@@ -183,7 +213,7 @@ export class SimulatedSupplier implements ConnectionOwner {
   }
 
   submit(connection: Connection, pdu: Submit): void {
-    const refused = refusedResult(pdu);
+    const refused = refusedResult(pdu, this.#deviations);
     if (refused !== undefined) return this.#refuse(connection, pdu, refused);
     const at = Date.now();
     const violation = this.#violation(connection, at);
@@ -196,7 +226,7 @@ export class SimulatedSupplier implements ConnectionOwner {
       return this.#refuse(connection, pdu, RESULT.flowControl);
     }
     this.#admitted.add(at);
-    const { answer, receipts } = this.#around.fates.plan(seen);
+    const { answer, receipts } = this.#plan(seen);
     const result = typeof answer === "string" ? null : answer.result;
     const decided = { ...record, result, msgId: result === null || result === 0 ? record.msgId : NO_MSG_ID };
     this.#witness.recordSubmit(decided);
@@ -207,6 +237,11 @@ export class SimulatedSupplier implements ConnectionOwner {
     if (answer === "cut") connection.cut();
     else if (answer !== "none") this.#answer(connection, pdu, record, answer);
     this.#planFlush();
+  }
+
+  #plan(seen: SeenSubmit): Plan {
+    if (isThrottledNow(this.#submits++, this.#deviations)) return THROTTLED;
+    return deviantPlan(this.#around.fates.plan(seen), seen, this.#deviations);
   }
 
   delivered(connection: Connection, pdu: DeliverResp): void {
@@ -243,7 +278,8 @@ export class SimulatedSupplier implements ConnectionOwner {
     const highest = versionByte(this.#options.version) >> 4;
     if (version === undefined || pdu.version >> 4 > highest) return LOGIN_REFUSED.version;
     if (pdu.sourceAddr !== this.#options.spId) return LOGIN_REFUSED.source;
-    if (!loginMatches(pdu, this.#options.secret)) return LOGIN_REFUSED.digest;
+    const { shortLogin } = this.#deviations;
+    if (!loginMatches(pdu, this.#options.secret, shortLogin)) return LOGIN_REFUSED.digest;
     if (this.#readyCount() >= this.#options.connections) return LOGIN_REFUSED.tooMany;
     return undefined;
   }
@@ -368,10 +404,11 @@ function seenSubmit(supplier: string, record: SubmitRecord): SeenSubmit {
 }
 
 /** What could not even be told about in a receipt. */
-function refusedResult(pdu: Submit): number | undefined {
+function refusedResult(pdu: Submit, { msgSrc }: Deviations): number | undefined {
   const printable = /^[\x20-\x7e]*$/;
   if (pdu.destinations.length !== 1) return RESULT.structure;
   if (!/^\+?\d{1,20}$/.test(pdu.destinations[0] ?? "")) return RESULT.number;
   if (!printable.test(pdu.srcId)) return RESULT.srcId;
+  if (msgSrc !== undefined && pdu.msgSrc !== msgSrc) return RESULT.msgSrc;
   return printable.test(pdu.serviceId) ? undefined : RESULT.serviceId;
 }
