@@ -1,4 +1,5 @@
 /** Loopback ports: the usual one where it is free, else one that the system gives. */
+import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 
 export const LOOPBACK = "127.0.0.1";
@@ -31,9 +32,16 @@ export function choosePorts(onMoved) {
   };
 }
 
+/**
+ * Below the range from which Linux (32768) and macOS (49152) serve outgoing connections: one of those could
+ * take a port between now and the moment, or the restart, at which somebody listens on it.
+ */
+const OURS = { first: 10_000, end: 32_000 };
+const DRAWS = 200;
+
 async function anyFree(given) {
-  for (;;) {
-    const port = await listenOnce(0);
+  for (let draw = 0; ; draw++) {
+    const port = await listenOnce(draw < DRAWS ? randomInt(OURS.first, OURS.end) : 0);
     if (port !== undefined && !given.has(port)) return port;
   }
 }
