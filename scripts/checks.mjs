@@ -13,6 +13,7 @@ const SOURCES = [
   "db",
   "domain",
   "fault-points",
+  "fault-tests",
   "gateway-bridge",
   "load-tests",
   "scripts",

@@ -21,8 +21,8 @@ export interface Shape {
   roleEnvironment: Readonly<Record<string, string>>;
   /** Options of the simulator beside its suppliers (simulator-main.ts). */
   simulator: Readonly<Record<string, unknown>>;
-  /** Where roles find the servers, when something stands between them; run.json names the servers themselves. */
-  seenByRoles?: (servers: ServerAddresses) => Promise<ServerAddresses>;
+  /** Where a role finds the servers, when something stands between them; run.json names the servers themselves. */
+  seenBy?: (role: Role, servers: ServerAddresses) => Promise<ServerAddresses>;
 }
 
 /** The seed that is a contract (interfaces §1). */
@@ -35,8 +35,11 @@ export interface Layout {
   simulated: SupplierOptions[];
   apiPort: number;
   metricsPorts: Record<Role, number>;
-  /** Where roles find the servers. */
-  seenByRoles: ServerAddresses;
+  /** Where each role finds the servers. */
+  seenBy: Record<Role, Seen>;
+}
+
+interface Seen extends ServerAddresses {
   /** What Temporal's clients read from their environment. */
   temporal: Record<string, string>;
 }
@@ -55,7 +58,11 @@ export async function layOut({ home, servers, choosePort }: Copy, shape: Shape):
     cmppPorts.push(await choosePort(name, USUAL.cmpp + index));
     logPorts.push(await choosePort(`the witness log of ${name}`, USUAL.log + index));
   }
-  const seenByRoles = (await shape.seenByRoles?.(servers)) ?? servers;
+  const seenBy = {} as Record<Role, Seen>;
+  for (const role of ROLES) {
+    const seen = { ...servers, ...(await shape.seenBy?.(role, servers)) };
+    seenBy[role] = { ...seen, temporal: temporalEnvironment(seen) };
+  }
   const suppliers = demoSuppliers(secrets, cmppPorts);
   const simulated = suppliers.map((supplier, index) => simulatedSupplier(supplier, logPorts[index] ?? 0));
   return {
@@ -65,8 +72,7 @@ export async function layOut({ home, servers, choosePort }: Copy, shape: Shape):
     simulated,
     apiPort,
     metricsPorts,
-    seenByRoles,
-    temporal: temporalEnvironment({ ...servers, ...seenByRoles }),
+    seenBy,
   };
 }
 

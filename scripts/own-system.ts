@@ -17,7 +17,6 @@ export interface OwnCopy extends Copy {
  * Runs `work` while the system runs, and stops it whatever comes of that; its data and logs stay for a look
  * until the next run.
  *
- * @public
  * @param work given a signal that Ctrl-C aborts
  * @throws Trouble when it was stopped from outside
  */

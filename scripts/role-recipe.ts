@@ -34,6 +34,7 @@ export function roleRecipe(
   settings: RoleSettings = {},
 ): Recipe {
   const [script, ...args] = PROGRAMS[role];
+  const { databaseUrl, redisUrl, temporal } = layout.seenBy[role];
   return {
     name: role,
     title: role,
@@ -41,12 +42,12 @@ export function roleRecipe(
     args: ["--enable-source-maps", path.join(root, "dist", script), ...args],
     env: {
       ...inherited(),
-      ...layout.temporal,
+      ...temporal,
       NODE_COMPILE_CACHE: path.join(home, "compile-cache"), // Starts faster from Node 22 on; unknown to 20.
       // Made at build time: a worker that finds it does not compile workflow code at each start.
       WAYBILL_WORKFLOW_BUNDLE: path.join(root, "dist/workflow-bundle.js"),
-      DATABASE_URL: layout.seenByRoles.databaseUrl,
-      REDIS_URL: layout.seenByRoles.redisUrl,
+      DATABASE_URL: databaseUrl,
+      REDIS_URL: redisUrl,
       WAYBILL_HOST: "127.0.0.1",
       WAYBILL_API_PORT: String(layout.apiPort),
       WAYBILL_METRICS_PORT: String(layout.metricsPorts[role]),

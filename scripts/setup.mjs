@@ -19,6 +19,7 @@ const SOURCE_FOLDERS = [
   "workers",
   "gateway-bridge",
   "fault-points",
+  "fault-tests",
   "api",
   "load-tests",
   "scripts",

@@ -6,6 +6,7 @@ import { addBooks } from "./commands/books.ts";
 import { addChannels } from "./commands/channels.ts";
 import { addExport } from "./commands/export.ts";
 import { addKeys } from "./commands/keys.ts";
+import { addFaults } from "./commands/faults.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPublication } from "./commands/publication.ts";
 import { addReconcile } from "./commands/reconcile.ts";
@@ -39,6 +40,7 @@ const COMMANDS = [
   addMigrate,
   addKeys,
   addSeed,
+  addFaults,
 ];
 
 /** @returns the exit code: 0 done, 1 said no, 2 wrong usage */
