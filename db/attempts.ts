@@ -10,6 +10,8 @@ import { splitText } from "../domain/segment.ts";
 import type { PersistAnswer } from "../domain/steps.ts";
 import { type Session, statement } from "./client.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
+import { sealedCommand } from "./sealed-command.ts";
+import type { Vault } from "./vault.ts";
 
 export interface Planned {
   attemptId: string;
@@ -84,21 +86,22 @@ async function commit(
     number: row.number,
     channel_id: row.channel_id,
     route: planned.get(row.attempt_id)?.considered ?? [],
-    payload: JSON.stringify(commandFor(row, references.get(row.attempt_id) ?? 0)),
+    payload: sealedCommand(tx.vault, commandFor(tx.vault, row, references.get(row.attempt_id) ?? 0)),
   }));
   const committed = await tx.run(COMMIT, [JSON.stringify(records), COMMAND_VERSION]);
   return new Set(committed.map((row) => row.id));
 }
 
-function commandFor(row: Row, reference: number): SubmitCommand {
-  const split = splitText(row.text, reference);
+function commandFor(vault: Vault, row: Row, reference: number): SubmitCommand {
+  const { message_id: id } = row;
+  const split = splitText(vault.openText("messages.text", id, row.text_sealed), reference);
   return {
     submitId: submitIdOf(row.attempt_id as AttemptId),
     attemptId: row.attempt_id,
     messageId: row.message_id,
     channelId: row.channel_id,
     supplierId: row.supplier_id,
-    to: row.to_number,
+    to: vault.openText("messages.number", id, row.number_sealed),
     srcId: row.src_id,
     msgFmt: split.msgFmt,
     parts: split.parts.map((part) => Buffer.from(part).toString("hex")),
@@ -114,12 +117,12 @@ async function nextReferences(tx: Session, rows: readonly Row[]): Promise<Map<st
   if (rows.length === 0) return references;
   const answered = await tx.run(NEXT_REFERENCES, [
     rows.map((row) => row.src_id),
-    rows.map((row) => row.to_number),
+    rows.map((row) => row.number_hash),
   ]);
-  const last = new Map(answered.map((it) => [referenceKey(it.src_id, it.number), it.last]));
+  const last = new Map(answered.map((it) => [referenceKey(it), it.last]));
   // The counter stands at the last one of this batch, so they are handed out backwards.
   for (const row of rows) {
-    const key = referenceKey(row.src_id, row.to_number);
+    const key = referenceKey(row);
     const reference = last.get(key) ?? 0;
     references.set(row.attempt_id, reference);
     last.set(key, (reference + 255) % 256);
@@ -127,7 +130,8 @@ async function nextReferences(tx: Session, rows: readonly Row[]): Promise<Map<st
   return references;
 }
 
-const referenceKey = (srcId: string, number: string): string => `${srcId}/${number}`;
+const referenceKey = (it: { src_id: string; number_hash: string }): string =>
+  `${it.src_id}/${it.number_hash}`;
 
 interface Row {
   attempt_id: string;
@@ -136,8 +140,9 @@ interface Row {
   state: string | null;
   status: MessageStatus;
   current_attempt_id: string;
-  to_number: string;
-  text: string;
+  number_hash: string;
+  number_sealed: Buffer;
+  text_sealed: Buffer;
   segment_count: number;
   limit_in_ms: number;
   channel_id: string;
@@ -148,7 +153,7 @@ interface Row {
 const READ = statement<Row>(
   "attempts.read",
   `SELECT t.attempt_id, m.id AS message_id, coalesce(a.number, 1) AS number, a.state, m.status, m.current_attempt_id,
-          m.number AS to_number, m.text, m.segment_count,
+          m.number_hash, m.number_sealed, m.text_sealed, m.segment_count,
           (extract(epoch FROM m.expires_at - clock_timestamp()) * 1000)::float8 AS limit_in_ms,
           c.id AS channel_id, c.supplier_id, c.src_id
      FROM unnest($1::text[], $2::text[], $3::text[]) AS t(attempt_id, message_id, channel_id)
@@ -157,13 +162,13 @@ const READ = statement<Row>(
      LEFT JOIN attempts a ON a.id = t.attempt_id`,
 );
 
-const NEXT_REFERENCES = statement<{ src_id: string; number: string; last: number }>(
+const NEXT_REFERENCES = statement<{ src_id: string; number_hash: string; last: number }>(
   "attempts.next_references",
-  `INSERT INTO concat_references AS r (src_id, number, last)
-   SELECT src_id, number, (count(*) - 1) % 256 FROM unnest($1::text[], $2::text[]) AS t(src_id, number)
+  `INSERT INTO concat_references AS r (src_id, number_hash, last)
+   SELECT src_id, number_hash, (count(*) - 1) % 256 FROM unnest($1::text[], $2::text[]) AS t(src_id, number_hash)
     GROUP BY 1, 2 ORDER BY 1, 2
-   ON CONFLICT (src_id, number) DO UPDATE SET last = (r.last + 1 + excluded.last) % 256
-   RETURNING src_id, number, last`,
+   ON CONFLICT (src_id, number_hash) DO UPDATE SET last = (r.last + 1 + excluded.last) % 256
+   RETURNING src_id, number_hash, last`,
 );
 
 /**
@@ -177,7 +182,7 @@ const COMMIT = statement<{ id: string }>(
      SELECT * FROM jsonb_to_recordset($1::jsonb) AS t(attempt_id text, message_id text, submit_id text, number int,
                                                       channel_id text, route jsonb, payload text)),
    good AS (
-     SELECT plan.*, m.enterprise_id, m.application_id, m.segment_count, m.number AS to_number,
+     SELECT plan.*, m.enterprise_id, m.application_id, m.segment_count, m.number_hash,
             c.supplier_id, c.receipt_mode
        FROM plan
        JOIN messages m ON m.id = plan.message_id AND m.current_attempt_id = plan.attempt_id
@@ -204,8 +209,8 @@ const COMMIT = statement<{ id: string }>(
       WHERE a.state = 'planned'
      RETURNING id, message_id),
    part AS (
-     INSERT INTO segments (attempt_id, part, supplier_id, number)
-     SELECT good.attempt_id, n, good.supplier_id, good.to_number
+     INSERT INTO segments (attempt_id, part, supplier_id, number_hash)
+     SELECT good.attempt_id, n, good.supplier_id, good.number_hash
        FROM good JOIN attempt ON attempt.id = good.attempt_id, generate_series(1, good.segment_count) AS n),
    command AS (
      INSERT INTO submit_outbox (submit_id, message_id, application_id, attempt_id, channel_id, payload,

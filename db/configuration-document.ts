@@ -6,6 +6,8 @@ import { z } from "zod";
 import { OPERATORS, RECEIPT_MODES } from "../domain/message.ts";
 import { isSignature } from "../domain/signature.ts";
 import { recipient, storable } from "../domain/submission.ts";
+import { portedPrefix } from "./intake-rules.ts";
+import type { SealedColumn, Vault } from "./vault.ts";
 
 /** YAML reads digits as a number; they are a string all the same. */
 const digits = <Schema extends z.ZodType>(schema: Schema) =>
@@ -152,8 +154,17 @@ export interface Section {
   secret: readonly string[];
   /** The field that names the entry in which the list stands; the list is whole. */
   owner?: string;
+  /** The field that holds somebody's number, stored as a hash in its column and sealed beside it. */
+  sealed?: SealedField;
   /** Recipients' numbers: told by their count alone, on the screen and in the audit trail. */
   countedOnly: boolean;
+}
+
+interface SealedField {
+  field: string;
+  column: SealedColumn;
+  /** Undefined where the value names nobody, and is stored as it is. */
+  hashOf: (vault: Vault, value: string) => string | undefined;
 }
 
 const section = (
@@ -299,13 +310,31 @@ export const SECTIONS: readonly Section[] = [
   section(
     "blacklist",
     "blacklist",
-    { number: "number", application: "application_id", source: "source" },
-    { key: ["number", "application"], refers: { application: "applications" }, countedOnly: true },
+    { number: "number_hash", application: "application_id", source: "source" },
+    {
+      key: ["number", "application"],
+      refers: { application: "applications" },
+      sealed: {
+        field: "number",
+        column: "blacklist.number",
+        hashOf: (vault, number) => vault.hash(number),
+      },
+      countedOnly: true,
+    },
   ),
   section(
     "prefixes",
     "number_prefixes",
     { prefix: "prefix", operator: "operator" },
-    { key: ["prefix"], needed: ["operator"], countedOnly: true },
+    {
+      key: ["prefix"],
+      needed: ["operator"],
+      sealed: {
+        field: "prefix",
+        column: "number_prefixes.number",
+        hashOf: (vault, prefix) => (prefix.length < 11 ? undefined : portedPrefix(vault, prefix)),
+      },
+      countedOnly: true,
+    },
   ),
 ];

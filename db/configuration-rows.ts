@@ -4,6 +4,7 @@
  */
 import { type Session, statement } from "./client.ts";
 import type { Section } from "./configuration-document.ts";
+import type { Vault } from "./vault.ts";
 
 /** An entry by the names of the document. */
 export type Fields = Record<string, unknown>;
@@ -31,11 +32,11 @@ export async function readStored(
     unnamed<{ row: Row }>(
       `SELECT to_jsonb(t) AS row FROM ${section.table} t JOIN ${given(section)} ON ${sameKey(section)}`,
     ),
-    [JSON.stringify(entries.map((it) => rowOf(section, keyFields(section, it))))],
+    [JSON.stringify(entries.map((it) => rowOf(tx.vault, section, keyFields(section, it))))],
   );
   return new Map(
     rows.map(({ row }) => {
-      const fields = fieldsOf(section, row);
+      const fields = fieldsOf(tx.vault, section, row);
       return [keyOf(section, fields), fields];
     }),
   );
@@ -46,7 +47,11 @@ export async function readAll(tx: Session, section: Section): Promise<Fields[]> 
   const rows = await tx.run(
     unnamed<{ row: Row }>(`SELECT to_jsonb(t) AS row FROM ${section.table} t ORDER BY ${order}`),
   );
-  return rows.map(({ row }) => fieldsOf(section, row));
+  const all = rows.map(({ row }) => fieldsOf(tx.vault, section, row));
+  // By its hashes the database's order would say nothing to a reader.
+  return section.sealed === undefined
+    ? all
+    : all.sort((a, b) => (keyOf(section, a) < keyOf(section, b) ? -1 : 1));
 }
 
 /** Rows of lists that are whole, and do not hold them. */
@@ -64,7 +69,9 @@ export async function surplusRows(
     ),
     [owners],
   );
-  return rows.map((it) => it.row).filter((row) => !wanted.has(keyOf(section, fieldsOf(section, row))));
+  return rows
+    .map((it) => it.row)
+    .filter((row) => !wanted.has(keyOf(section, fieldsOf(tx.vault, section, row))));
 }
 
 export interface Writes {
@@ -75,11 +82,12 @@ export interface Writes {
 }
 
 export async function write(tx: Session, section: Section, plan: Writes): Promise<void> {
-  for (const rows of bySameFields(plan.created)) {
-    const columns = columnsOf(section, Object.keys(rows[0] ?? {})).join(", ");
+  for (const entries of bySameFields(plan.created)) {
+    const rows = entries.map((fields) => newRowOf(tx.vault, section, fields));
+    const columns = Object.keys(rows[0] ?? {}).join(", ");
     await tx.run(
       unnamed(`INSERT INTO ${section.table} (${columns}) SELECT ${columns} FROM ${given(section)}`),
-      [JSON.stringify(rows.map((fields) => rowOf(section, fields)))],
+      [JSON.stringify(rows)],
     );
   }
   for (const rows of bySameFields(plan.changed)) {
@@ -89,13 +97,13 @@ export async function write(tx: Session, section: Section, plan: Writes): Promis
       unnamed(
         `UPDATE ${section.table} t SET ${columns.join(", ")} FROM ${given(section)} WHERE ${sameKey(section)}`,
       ),
-      [JSON.stringify(rows.map((fields) => rowOf(section, fields)))],
+      [JSON.stringify(rows.map((fields) => rowOf(tx.vault, section, fields)))],
     );
   }
   await remove(
     tx,
     section,
-    plan.removed.map((fields) => rowOf(section, fields)),
+    plan.removed.map((fields) => rowOf(tx.vault, section, fields)),
   );
 }
 
@@ -137,21 +145,45 @@ export const columnsOf = (section: Section, fields: readonly string[]): string[]
     return column;
   });
 
-const rowOf = (section: Section, fields: Fields): Row =>
+const rowOf = (vault: Vault, section: Section, fields: Fields): Row =>
   Object.fromEntries(
     Object.entries(fields).map(([field, value]) => [
       columnsOf(section, [field])[0],
-      field === "sha256" ? `\\x${String(value)}` : value,
+      field === "sha256" ? `\\x${String(value)}` : (hashOf(vault, section, field, value) ?? value),
     ]),
   );
 
-export const fieldsOf = (section: Section, row: Row): Fields =>
+const hashOf = (vault: Vault, { sealed }: Section, field: string, value: unknown): string | undefined =>
+  sealed?.field === field && typeof value === "string" ? sealed.hashOf(vault, value) : undefined;
+
+/** As it is inserted: with the value itself beside its hash. */
+function newRowOf(vault: Vault, section: Section, fields: Fields): Row {
+  const row = rowOf(vault, section, fields);
+  const { sealed } = section;
+  if (sealed === undefined) return row;
+  const value = fields[sealed.field];
+  const hash = hashOf(vault, section, sealed.field, value);
+  const bytes = hash === undefined ? null : vault.seal(sealed.column, hash, textOf(value)).toString("hex");
+  return { ...row, [SEALED]: bytes && `\\x${bytes}` };
+}
+
+const SEALED = "number_sealed";
+
+export const fieldsOf = (vault: Vault, section: Section, row: Row): Fields =>
   Object.fromEntries(
     Object.entries(section.columns).map(([field, column]) => [
       field,
-      field === "sha256" ? String(row[column]).slice(2) : row[column],
+      field === "sha256"
+        ? String(row[column]).slice(2)
+        : (openedIn(vault, section, field, row) ?? row[column]),
     ]),
   );
+
+function openedIn(vault: Vault, { sealed, columns }: Section, field: string, row: Row): string | undefined {
+  const bytes = row[SEALED];
+  if (sealed?.field !== field || typeof bytes !== "string") return undefined;
+  return vault.openText(sealed.column, textOf(row[columns[field] ?? ""]), Buffer.from(bytes.slice(2), "hex"));
+}
 
 export const keyOf = (section: Section, fields: Fields): string =>
   section.key.map((field) => textOf(fields[field])).join("/");

@@ -113,7 +113,7 @@ async function applySection(
     if (found.errors.length === 0) await write(tx, section, plan);
   }
   const surplus = await surplusRows(tx, section, owners, new Set(entries.map((it) => it.key)));
-  found.changes.push(...surplus.map((row) => changeOf("remove", section, fieldsOf(section, row))));
+  found.changes.push(...surplus.map((row) => changeOf("remove", section, fieldsOf(tx.vault, section, row))));
   if (found.errors.length === 0) await remove(tx, section, surplus);
 }
 

@@ -2,6 +2,7 @@
 import type { SegmentReceipt } from "../domain/message.ts";
 import type { Answer } from "../domain/supplier-codes.ts";
 import { type Session, statement } from "./client.ts";
+import type { Vault } from "./vault.ts";
 
 export interface SupplierEvent {
   /** Made by domain/ids.ts: what makes two copies one event. */
@@ -36,8 +37,10 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
     if (seen === undefined) unique.set(event.key, { event, copies: 0 });
     else seen.copies++;
   }
-  const records = [...unique.values()].map(({ event, copies }) => ({
-    event_key: event.key,
+  const { vault } = session;
+  const stored = [...unique.values()].map((it) => ({ ...it, key: storedKeyOf(vault, it.event) }));
+  const records = stored.map(({ event, copies, key }) => ({
+    event_key: key,
     kind: event.kind,
     supplier_id: event.supplierId,
     slot: event.slot,
@@ -51,13 +54,25 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
     msg_id: event.msgId,
     stat: event.stat,
     meaning: event.meaning,
-    number: event.number,
+    number_hash: event.number === undefined ? undefined : vault.hash(event.number),
+    number_sealed: hexOf(event.number && vault.seal("supplier_events.number", key, event.number)),
     src_id: event.srcId,
-    raw: event.raw?.toString("base64"),
+    raw_sealed: hexOf(event.raw && vault.seal("supplier_events.raw", key, event.raw)),
     copies,
   }));
   await session.run(STORE, [JSON.stringify(records)]);
 }
+
+/**
+ * What tells a delivery from others holds its number, or a digest of its text that can be tried: it is kept
+ * as a keyed hash. Answers to submits are told apart by our own ids.
+ */
+export const storedKeyOf = (vault: Vault, { key, kind }: Pick<SupplierEvent, "key" | "kind">): string =>
+  kind === "receipt" || kind === "inbound" ? `${kind}:${vault.hash(key)}` : key;
+
+/** As bytes are written in JSON. */
+const hexOf = (sealed: Buffer | "" | undefined): string | undefined =>
+  sealed === undefined || sealed === "" ? undefined : `\\x${sealed.toString("hex")}`;
 
 /** Four bytes on the wire, 31 bits in the column; the key and `raw` have what was really said. */
 const LARGEST_CODE = 0x7fff_ffff;
@@ -79,7 +94,8 @@ const STORE = statement<Record<string, never>>(
      SELECT * FROM jsonb_to_recordset($1::jsonb)
          AS t(event_key text, kind text, supplier_id text, slot smallint, epoch bigint, attempt_id text,
               submit_id text, part smallint, write_number smallint, answer text, result_code int, msg_id text,
-              stat text, meaning text, number text, src_id text, raw text, copies int)),
+              stat text, meaning text, number_hash text, number_sealed bytea, src_id text, raw_sealed bytea,
+              copies int)),
    locked AS MATERIALIZED (
      SELECT k.submit_id, k.part, k.write_number, event.event_key, event.kind, event.answer
        FROM event
@@ -109,9 +125,9 @@ const STORE = statement<Record<string, never>>(
        FROM named JOIN kept ON kept.event_key = named.event_key AND kept.id <> named.event_id
       WHERE e.id = named.event_id AND e.folded_at IS NULL AND e.due_at > clock_timestamp())
    INSERT INTO supplier_events (id, event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
-                                result_code, msg_id, stat, meaning, number, src_id, raw, folded_at)
+                                result_code, msg_id, stat, meaning, number_hash, number_sealed, src_id, raw_sealed, folded_at)
    SELECT id, kept.event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
-          result_code, msg_id, stat, meaning, number, src_id, decode(raw, 'base64'),
+          result_code, msg_id, stat, meaning, number_hash, number_sealed, src_id, raw_sealed,
           CASE WHEN kind = 'inbound' THEN clock_timestamp() END
      FROM kept JOIN named ON named.event_id = kept.id
     ORDER BY id`,

@@ -65,7 +65,10 @@ async function foldClaimed(tx: Session, events: readonly EventRow[]): Promise<Fo
   await keep(tx, attempts, verdicts);
   const due = await markDue(tx, attempts);
   const changed = [...attempts.values()].filter((it) => it.changed.size > 0);
-  await tx.run(WAKE_RECEIPTS, [changed.map((it) => it.row.supplier_id), changed.map((it) => it.row.number)]);
+  await tx.run(WAKE_RECEIPTS, [
+    changed.map((it) => it.row.supplier_id),
+    changed.map((it) => it.row.number_hash),
+  ]);
   const charged = await charge(tx, chargeable(attempts));
   const unmatched = verdicts.filter((it) => it.fate === "unmatched").length;
   return {
@@ -180,7 +183,7 @@ function apply(event: EventRow, target: Target | undefined, attempts: ReadonlyMa
   }
   // Matched before the lock: the part may have learned an id of its own since.
   const elsewhere = segment.msgId !== null && segment.msgId !== event.msg_id;
-  if (event.kind === "receipt" && (elsewhere || event.number !== attempt.row.number)) {
+  if (event.kind === "receipt" && (elsewhere || event.number_hash !== attempt.row.number_hash)) {
     return { event, fate: "unmatched", target: undefined, anomaly: undefined };
   }
   if (attempt.row.decided) return late(event, target, attempt, segment);
@@ -314,7 +317,7 @@ interface EventRow {
   msg_id: string | null;
   stat: string | null;
   meaning: SegmentReceipt | null;
-  number: string | null;
+  number_hash: string | null;
 }
 
 interface MatchRow {
@@ -327,7 +330,7 @@ interface AttemptRow {
   id: string;
   message_id: string;
   supplier_id: string;
-  number: string;
+  number_hash: string;
   decided: boolean;
   outcome: string | null;
   receipt_mode: ReceiptMode;
@@ -336,7 +339,7 @@ interface AttemptRow {
 }
 
 const EVENT_COLUMNS = `id, kind, supplier_id, attempt_id, part, write_number, answer, result_code, msg_id, stat,
-          meaning, number`;
+          meaning, number_hash`;
 
 /**
  * As many of each supplier that has something due, so that a hundred thousand receipts of one do not
@@ -378,7 +381,7 @@ const MATCH = statement<MatchRow>(
   "folding.match",
   `SELECT DISTINCT ON (e.id) e.id AS event_id, s.attempt_id, s.part
      FROM supplier_events e
-     JOIN segments s ON s.supplier_id = e.supplier_id AND s.msg_id = e.msg_id AND s.number = e.number
+     JOIN segments s ON s.supplier_id = e.supplier_id AND s.msg_id = e.msg_id AND s.number_hash = e.number_hash
     WHERE e.id = ANY($1::bigint[])
     ORDER BY e.id, s.attempt_id DESC`,
 );
@@ -402,11 +405,11 @@ const ADOPT = statement<MatchRow>(
               JOIN LATERAL (SELECT max(t.taken_at) AS taken_at FROM takes t
                              WHERE t.submit_id = a.submit_id AND t.part = s.part AND t.kind = 'write') k
                    ON k.taken_at < e.received_at
-              JOIN segments o ON o.supplier_id = s.supplier_id AND o.number = s.number AND o.msg_id IS NULL
+              JOIN segments o ON o.supplier_id = s.supplier_id AND o.number_hash = s.number_hash AND o.msg_id IS NULL
                    AND (o.result IS NULL OR o.result IN ('accepted', 'unknown'))
                    AND EXISTS (SELECT 1 FROM attempts b JOIN takes t ON t.submit_id = b.submit_id
                                 WHERE b.id = o.attempt_id AND t.part = o.part AND t.kind = 'write')
-             WHERE s.supplier_id = e.supplier_id AND s.number = e.number AND s.msg_id IS NULL
+             WHERE s.supplier_id = e.supplier_id AND s.number_hash = e.number_hash AND s.msg_id IS NULL
                AND s.result IN ('accepted', 'unknown')
              GROUP BY s.attempt_id, s.part, s.result, k.taken_at) c ON c.attempt_count = 1
     WHERE e.id = ANY($1::bigint[])
@@ -418,7 +421,7 @@ const ADOPT = statement<MatchRow>(
 
 const ATTEMPTS = statement<AttemptRow>(
   "folding.attempts",
-  `SELECT a.id, a.message_id, a.supplier_id, m.number, a.decided_at IS NOT NULL AS decided, a.outcome,
+  `SELECT a.id, a.message_id, a.supplier_id, m.number_hash, a.decided_at IS NOT NULL AS decided, a.outcome,
           coalesce(a.receipt_mode, 'per_segment') AS receipt_mode, m.status,
           (extract(epoch FROM clock_timestamp() - coalesce(a.queued_at, a.created_at)) * 1000)::float8 AS age_ms
      FROM attempts a JOIN messages m ON m.id = a.message_id
@@ -519,8 +522,8 @@ const WAKE_RECEIPTS = statement<Record<string, never>>(
   `UPDATE supplier_events SET due_at = clock_timestamp()
     WHERE id IN (
             SELECT e.id FROM supplier_events e
-              JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::text[])) AS t(supplier_id, number)
-                   ON e.supplier_id = t.supplier_id AND e.number = t.number
+              JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::text[])) AS t(supplier_id, number_hash)
+                   ON e.supplier_id = t.supplier_id AND e.number_hash = t.number_hash
              WHERE e.folded_at IS NULL AND e.kind = 'receipt' AND e.due_at > statement_timestamp()
              ORDER BY e.id LIMIT 64
                FOR UPDATE OF e SKIP LOCKED)`,

@@ -4,15 +4,25 @@
  */
 import { type Refusal, type Room, withinLimits } from "../domain/intake.ts";
 import { type Session, statement } from "./client.ts";
+import type { Vault } from "./vault.ts";
 
 /** SQL over `messages m`: the recipient gets nothing, or nothing from this application. */
 export const BLACKLISTED = `EXISTS (SELECT 1 FROM blacklist b
-            WHERE b.number = m.number AND (b.application_id IS NULL OR b.application_id = m.application_id))`;
+            WHERE b.number_hash = m.number_hash AND (b.application_id IS NULL OR b.application_id = m.application_id))`;
 
-/** SQL over `messages m`: the longest entry wins, so that of a ported number beats its prefix (A6). */
+/** SQL over `t.prefixes`, as {@link prefixesOf} gives them: the longest entry wins (A6). */
 export const OPERATOR = `(SELECT n.operator FROM number_prefixes n
-            WHERE n.prefix = ANY (ARRAY[${[3, 4, 5, 6, 7, 8, 9, 10, 11].map((length) => `left(m.number, ${length})`).join(", ")}])
+            WHERE n.prefix = ANY (string_to_array(t.prefixes, ' '))
             ORDER BY length(n.prefix) DESC LIMIT 1)`;
+
+/** Every entry that can speak of a number, the number itself only as its hash; told apart by spaces. */
+export const prefixesOf = (vault: Vault, number: string): string =>
+  [...[3, 4, 5, 6, 7, 8, 9, 10].map((length) => number.slice(0, length)), portedPrefix(vault, number)].join(
+    " ",
+  );
+
+/** What a single number stands under among the prefixes. */
+export const portedPrefix = (vault: Vault, number: string): string => `#${vault.hash(number)}`;
 
 /** SQL over `applications p`: it has a limit of any kind. */
 export const LIMITED = `(p.daily_limit IS NOT NULL
@@ -47,7 +57,8 @@ export async function findTemplates(
 export interface Limited {
   id: string;
   applicationId: string;
-  number: string;
+  /** Hash of the number. */
+  recipient: string;
 }
 
 /** What is left within the limits of each application that has some, until this transaction ends. */
@@ -112,15 +123,15 @@ async function readRecipients(
   tx: Session,
   messages: readonly Limited[],
 ): Promise<Map<string, Map<string, number[]>>> {
-  const pairs = new Map(messages.map((it) => [`${it.applicationId}/${it.number}`, it]));
+  const pairs = new Map(messages.map((it) => [`${it.applicationId}/${it.recipient}`, it]));
   const rows = await tx.run(RECIPIENTS, [
     [...pairs.values()].map((it) => it.applicationId),
-    [...pairs.values()].map((it) => it.number),
+    [...pairs.values()].map((it) => it.recipient),
   ]);
   const byApplication = new Map<string, Map<string, number[]>>();
   for (const row of rows) {
     const recipients = byApplication.get(row.application_id) ?? new Map<string, number[]>();
-    recipients.set(row.number, [...(recipients.get(row.number) ?? []), row.room]);
+    recipients.set(row.recipient, [...(recipients.get(row.recipient) ?? []), row.room]);
     byApplication.set(row.application_id, recipients);
   }
   return byApplication;
@@ -160,22 +171,22 @@ const TODAY = statement<{
 );
 
 /** Never reads more rows than the window allows messages. */
-const RECIPIENTS = statement<{ application_id: string; number: string; room: number }>(
+const RECIPIENTS = statement<{ application_id: string; recipient: string; room: number }>(
   "intake_rules.recipients",
-  `SELECT t.application_id, t.number,
+  `SELECT t.application_id, t.recipient,
           f.max_messages - (SELECT count(*) FROM (
             SELECT 1 FROM admissions d
-             WHERE d.application_id = t.application_id AND d.number = t.number
+             WHERE d.application_id = t.application_id AND d.number_hash = t.recipient
                AND d.counted_at > statement_timestamp() - make_interval(secs => f.window_seconds)
              LIMIT f.max_messages) counted)::int AS room
-     FROM unnest($1::text[], $2::text[]) AS t(application_id, number)
+     FROM unnest($1::text[], $2::text[]) AS t(application_id, recipient)
      JOIN frequency_limits f ON f.application_id = t.application_id`,
 );
 
 const ADMIT = statement<Record<string, never>>(
   "intake_rules.admit",
-  `INSERT INTO admissions (message_id, enterprise_id, application_id, number, counted_at, day, number_of_day)
-   SELECT m.id, m.enterprise_id, m.application_id, m.number, statement_timestamp(), t.day, t.number_of_day
+  `INSERT INTO admissions (message_id, enterprise_id, application_id, number_hash, counted_at, day, number_of_day)
+   SELECT m.id, m.enterprise_id, m.application_id, m.number_hash, statement_timestamp(), t.day, t.number_of_day
      FROM unnest($1::text[], $2::date[], $3::int[]) AS t(id, day, number_of_day)
      JOIN messages m ON m.id = t.id
    ON CONFLICT (message_id) DO NOTHING`,

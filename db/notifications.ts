@@ -53,7 +53,7 @@ export interface ClaimRequest {
  * Prepared once, so it is written to have the same plan whatever its limits are: 57 pages with 10,000
  * rows due for one dead host, where a join by id read the whole table.
  */
-const CLAIM = statement<ClaimedNotification>(
+const CLAIM = statement<Omit<ClaimedNotification, "body"> & { bodySealed: Buffer }>(
   "notifications.claim",
   `WITH RECURSIVE hosts AS (
      (SELECT application_id, host FROM notifications WHERE status = 'pending'
@@ -90,7 +90,7 @@ const CLAIM = statement<ClaimedNotification>(
       SET lease_owner = $1, next_try_at = now() + $3::float8 * interval '1 millisecond'
      FROM applications a
     WHERE n.id = ANY (ARRAY(SELECT id FROM due)) AND a.id = n.application_id
-   RETURNING n.id, n.application_id AS "applicationId", n.host, n.url, n.body,
+   RETURNING n.id, n.application_id AS "applicationId", n.host, n.url, n.body_sealed AS "bodySealed",
              a.webhook_secret AS secret, a.webhook_secret_previous AS "previousSecret",
              n.try_count - n.ladder_start + 1 AS "triesOnLadder",
              coalesce((SELECT true FROM webhook_gone g
@@ -98,8 +98,8 @@ const CLAIM = statement<ClaimedNotification>(
              (SELECT lease_owner IS NOT NULL FROM due WHERE due.id = n.id) AS "takenOver"`,
 );
 
-export function claimNotifications(on: Session, wanted: ClaimRequest): Promise<ClaimedNotification[]> {
-  return on.run(CLAIM, [
+export async function claimNotifications(on: Session, wanted: ClaimRequest): Promise<ClaimedNotification[]> {
+  const rows = await on.run(CLAIM, [
     wanted.token,
     wanted.limit,
     wanted.leaseMs,
@@ -110,6 +110,10 @@ export function claimNotifications(on: Session, wanted: ClaimRequest): Promise<C
     wanted.loads.map((load) => load.allowed),
     wanted.crowded,
   ]);
+  return rows.map(({ bodySealed, ...row }) => ({
+    ...row,
+    body: on.vault.openText("notifications.body", row.id, bodySealed),
+  }));
 }
 
 /** One call, as it is remembered. */

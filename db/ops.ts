@@ -5,9 +5,10 @@
 import { and, desc, eq, sql } from "drizzle-orm";
 import type { MessageStatus } from "../domain/message.ts";
 import { statement, type Database, type Session } from "./client.ts";
-import { matching, listedColumns, newestFirst, type MessageFilter } from "./queries.ts";
+import { matching, listedColumns, newestFirst, opened, type MessageFilter } from "./queries.ts";
 import { rfc3339 } from "./rfc3339.ts";
 import { applications, messages } from "./schema.ts";
+import type { Vault } from "./vault.ts";
 
 export interface ReviewRow {
   attempt_id: string;
@@ -38,6 +39,13 @@ const REVIEWS = statement<ReviewRow>(
     ORDER BY r.since, r.attempt_id LIMIT $3`,
 );
 
+/** A supplier's event as it is stored. */
+interface SealedEvent {
+  event_key: string;
+  /** As PostgreSQL writes bytes in JSON. */
+  number_sealed: string | null;
+}
+
 export interface SupplierEventRow {
   id: bigint;
   kind: "response" | "no_response" | "receipt" | "inbound";
@@ -63,19 +71,31 @@ export interface AnomalyRow {
 }
 
 /** Newest first. */
-export const listAnomalies = (
+export async function listAnomalies(
   session: Session,
   before: bigint | undefined,
   limit: number,
-): Promise<AnomalyRow[]> => session.run(ANOMALIES, [before, limit]);
+): Promise<AnomalyRow[]> {
+  const rows = await session.run(ANOMALIES, [before, limit]);
+  return rows.map((row) => ({ ...row, event: row.event && withNumber(session.vault, row.event) }));
+}
+
+function withNumber<Row extends SealedEvent>(
+  vault: Vault,
+  { event_key: key, number_sealed: sealed, ...row }: Row,
+) {
+  const bytes = sealed === null ? null : Buffer.from(sealed.slice(2), "hex");
+  return { ...row, number: bytes && vault.openText("supplier_events.number", key, bytes) };
+}
 
 const EVENT_FIELDS = {
+  event_key: "e.event_key",
   kind: "e.kind",
   supplier_id: "e.supplier_id",
   msg_id: "e.msg_id",
   stat: "e.stat",
   result_code: "e.result_code",
-  number: "e.number",
+  number_sealed: "e.number_sealed::text",
   src_id: "e.src_id",
   received_at: rfc3339("e.received_at"),
   try_count: "e.try_count",
@@ -91,7 +111,11 @@ const eventJson = Object.entries(EVENT_FIELDS)
   .map(([name, expression]) => `'${name}', ${expression}`)
   .join(", ");
 
-const ANOMALIES = statement<AnomalyRow>(
+type SealedEventRow = Omit<SupplierEventRow, "number"> & SealedEvent;
+
+const ANOMALIES = statement<
+  Omit<AnomalyRow, "event"> & { event: (Omit<SealedEventRow, "id"> & { id: string }) | null }
+>(
   "ops.anomalies",
   `SELECT n.id, n.kind, n.attempt_id, n.detail, ${rfc3339("n.created_at")} AS created_at,
           CASE WHEN e.id IS NOT NULL THEN json_build_object('id', e.id::text, ${eventJson}) END AS event
@@ -100,14 +124,17 @@ const ANOMALIES = statement<AnomalyRow>(
 );
 
 /** Receipts that were looked into and belong to nothing we know, newest first; they are tried again (D14). */
-export const listUnmatched = (
+export async function listUnmatched(
   session: Session,
   before: bigint | undefined,
   limit: number,
-): Promise<SupplierEventRow[]> => session.run(UNMATCHED, [before, limit]);
+): Promise<SupplierEventRow[]> {
+  const rows = await session.run(UNMATCHED, [before, limit]);
+  return rows.map((row) => withNumber(session.vault, row));
+}
 
 /** Gathered first, along the index of what is open: by its key alone the whole table would be walked. */
-const UNMATCHED = statement<SupplierEventRow>(
+const UNMATCHED = statement<SealedEventRow>(
   "ops.unmatched",
   `WITH e AS MATERIALIZED (
      SELECT * FROM supplier_events
@@ -122,7 +149,17 @@ export type ListedAnywhere = Awaited<ReturnType<typeof listMessagesAnywhere>>[nu
  * Newest first over every application, or of one. Each application's own index gives its newest, so no
  * filter that a customer can use makes this read a whole table.
  */
-export function listMessagesAnywhere(
+export async function listMessagesAnywhere(
+  database: Database,
+  applicationId: string | undefined,
+  filter: MessageFilter,
+  limit: number,
+) {
+  const rows = await selectMessagesAnywhere(database, applicationId, filter, limit);
+  return rows.map((row) => opened(database.vault, row));
+}
+
+export function selectMessagesAnywhere(
   database: Database,
   applicationId: string | undefined,
   filter: MessageFilter,
@@ -131,7 +168,7 @@ export function listMessagesAnywhere(
   const found = database.orm
     .select({ ...listedColumns, applicationId: messages.applicationId, sortAt: messages.createdAt })
     .from(messages)
-    .where(and(eq(messages.applicationId, applications.id), ...matching(filter)))
+    .where(and(eq(messages.applicationId, applications.id), ...matching(database.vault, filter)))
     .orderBy(...newestFirst)
     .limit(limit)
     .as("found");
@@ -139,8 +176,8 @@ export function listMessagesAnywhere(
     .select({
       id: found.id,
       batchId: found.batchId,
-      number: found.number,
-      text: found.text,
+      numberSealed: found.numberSealed,
+      textSealed: found.textSealed,
       encoding: found.encoding,
       segmentCount: found.segmentCount,
       reference: found.reference,

@@ -8,6 +8,7 @@ import { statement, type Database, type Session } from "./client.ts";
 import type { Sender } from "./inbox.ts";
 import { rfc3339 } from "./rfc3339.ts";
 import { messages } from "./schema.ts";
+import type { Vault } from "./vault.ts";
 
 export interface Caller extends Sender {
   /** Messages a second; null where it may submit as fast as it likes. */
@@ -67,7 +68,17 @@ export interface MessageFilter {
 export type ListedMessage = Awaited<ReturnType<typeof listMessages>>[number];
 
 /** Newest first. `since` is part of the span, `until` is not. */
-export const listMessages = (
+export async function listMessages(
+  database: Database,
+  applicationId: string,
+  filter: MessageFilter,
+  limit: number,
+) {
+  const rows = await selectMessages(database, applicationId, filter, limit);
+  return rows.map((row) => opened(database.vault, row));
+}
+
+export const selectMessages = (
   database: Database,
   applicationId: string,
   filter: MessageFilter,
@@ -76,14 +87,30 @@ export const listMessages = (
   database.orm
     .select(listedColumns)
     .from(messages)
-    .where(and(eq(messages.applicationId, applicationId), ...matching(filter)))
+    .where(and(eq(messages.applicationId, applicationId), ...matching(database.vault, filter)))
     .orderBy(...newestFirst)
     .limit(limit);
 
+interface SealedMessage {
+  id: string;
+  numberSealed: Buffer;
+  textSealed: Buffer;
+}
+
+/** With number and text as they were submitted. */
+export const opened = <Row extends SealedMessage>(
+  vault: Vault,
+  { numberSealed, textSealed, ...row }: Row,
+) => ({
+  ...row,
+  number: vault.openText("messages.number", row.id, numberSealed),
+  text: vault.openText("messages.text", row.id, textSealed),
+});
+
 /** The conditions of a filter, without the application. */
-export const matching = (filter: MessageFilter): (SQL | undefined)[] => [
+export const matching = (vault: Vault, filter: MessageFilter): (SQL | undefined)[] => [
   filter.reference === undefined ? undefined : eq(messages.reference, filter.reference),
-  filter.to === undefined ? undefined : eq(messages.number, filter.to),
+  filter.to === undefined ? undefined : eq(messages.numberHash, vault.hash(filter.to)),
   filter.status === undefined ? undefined : eq(messages.status, filter.status),
   filter.batch === undefined ? undefined : eq(messages.batchId, filter.batch),
   filter.since === undefined ? undefined : gte(messages.createdAt, sql`${filter.since}::timestamptz`),
@@ -96,8 +123,8 @@ export const matching = (filter: MessageFilter): (SQL | undefined)[] => [
 export const listedColumns = {
   id: messages.id,
   batchId: messages.batchId,
-  number: messages.number,
-  text: messages.text,
+  numberSealed: messages.numberSealed,
+  textSealed: messages.textSealed,
   encoding: messages.encoding,
   segmentCount: messages.segmentCount,
   reference: messages.reference,

@@ -3,6 +3,7 @@ import { messageIdOf } from "../domain/ids.ts";
 import { type IntakeFacts, type Refusal, refusalOf } from "../domain/intake.ts";
 import { isFinal, type MessageStatus } from "../domain/message.ts";
 import type { ReserveAnswer } from "../domain/steps.ts";
+import { signatureOf } from "../domain/signature.ts";
 import { matchesOne } from "../domain/template.ts";
 import { type Session, statement } from "./client.ts";
 import {
@@ -12,6 +13,7 @@ import {
   lockLimits,
   OPERATOR,
   overLimits,
+  prefixesOf,
   readTemplates,
 } from "./intake-rules.ts";
 import { reserve } from "./ledger.ts";
@@ -24,11 +26,11 @@ export async function reserveForAttempts(
   attemptIds: readonly string[],
 ): Promise<Map<string, ReserveAnswer>> {
   await lockAttemptsAndMessages(tx, attemptIds);
-  const rows = await tx.run(FACTS, [attemptIds.map(messageIdOf)]);
+  const rows = await readFacts(tx, attemptIds.map(messageIdOf));
   const byMessage = new Map(rows.map((row) => [row.id, row]));
   const templates = await readTemplates(
     tx,
-    rows.flatMap((row) => (row.text_to_match === null ? [] : [row.application_id])),
+    rows.flatMap((row) => (row.template_required ? [row.application_id] : [])),
   );
   const answers = new Map<string, ReserveAnswer>();
   const endings: Ending[] = [];
@@ -59,6 +61,23 @@ export async function reserveForAttempts(
   return answers;
 }
 
+/** Signature and operator depend on what is sealed, so it is opened first and asked for afterwards. */
+async function readFacts(tx: Session, messageIds: readonly string[]): Promise<Row[]> {
+  const { vault } = tx;
+  const opened = (await tx.run(SEALED, [messageIds])).map((row) => ({
+    id: row.id,
+    text: vault.openText("messages.text", row.id, row.text_sealed),
+    number: vault.openText("messages.number", row.id, row.number_sealed),
+  }));
+  const rows = await tx.run(FACTS, [
+    opened.map((it) => it.id),
+    opened.map((it) => signatureOf(it.text)),
+    opened.map((it) => prefixesOf(vault, it.number)),
+  ]);
+  const texts = new Map(opened.map((it) => [it.id, it.text]));
+  return rows.map((row) => ({ ...row, text: texts.get(row.id) ?? "" }));
+}
+
 const ending = (row: Row, status: Ending["status"], reason: string): Ending => ({
   messageId: row.id,
   attemptId: row.current_attempt_id,
@@ -70,7 +89,7 @@ const intakeFacts = (row: Row, templates: readonly string[]): IntakeFacts => ({
   applicationActive: row.application_active,
   enterpriseActive: row.enterprise_active,
   signatureStatus: row.signature_status,
-  templateMatched: row.text_to_match === null || matchesOne(row.text_to_match, templates),
+  templateMatched: !row.template_required || matchesOne(row.text, templates),
   blacklisted: row.blacklisted,
   operator: row.operator,
 });
@@ -81,7 +100,11 @@ const intakeFacts = (row: Row, templates: readonly string[]): IntakeFacts => ({
  * pass again, and what they hold is not held twice.
  */
 async function holdWithinLimits(tx: Session, rows: readonly Row[]): Promise<Map<string, Refusal>> {
-  const messages = rows.map((row) => ({ ...row, applicationId: row.application_id }));
+  const messages = rows.map((row) => ({
+    ...row,
+    applicationId: row.application_id,
+    recipient: row.number_hash,
+  }));
   const limited = messages.filter((it) => it.limited);
   const limits = await lockLimits(tx, limited);
   const refused = new Map<string, Refusal>();
@@ -113,11 +136,15 @@ async function keepWhatWasFound(tx: Session, rows: readonly Row[]): Promise<void
   ]);
 }
 
-interface Row {
+interface Row extends FactsRow {
+  text: string;
+}
+
+interface FactsRow {
   id: string;
   application_id: string;
   account_id: string;
-  number: string;
+  number_hash: string;
   price_units: bigint;
   status: MessageStatus;
   current_attempt_id: string;
@@ -128,31 +155,34 @@ interface Row {
   operator: string | null;
   signature_id: string | null;
   signature_status: IntakeFacts["signatureStatus"];
-  /** Null where the application demands no template. */
-  text_to_match: string | null;
+  template_required: boolean;
   blacklisted: boolean;
   limited: boolean;
 }
 
+const SEALED = statement<{ id: string; text_sealed: Buffer; number_sealed: Buffer }>(
+  "reservation.sealed",
+  `SELECT id, text_sealed, number_sealed FROM messages WHERE id = ANY($1::text[])`,
+);
+
 /** A text with a signature of its own is sent under that one, any other under the default (§1). */
-const FACTS = statement<Row>(
+const FACTS = statement<FactsRow>(
   "reservation.facts",
-  `SELECT m.id, m.application_id, m.account_id, m.number, m.price_units, m.status, m.current_attempt_id,
+  `SELECT m.id, m.application_id, m.account_id, m.number_hash, m.price_units, m.status, m.current_attempt_id,
           m.expires_at <= clock_timestamp() AS past_limit,
-          EXISTS (SELECT 1 FROM ledger_transfers t WHERE t.key = 'reserve:' || m.id) AS reserved,
+          EXISTS (SELECT 1 FROM ledger_transfers l WHERE l.key = 'reserve:' || m.id) AS reserved,
           p.active AS application_active, e.active AS enterprise_active,
           ${OPERATOR} AS operator,
           s.id AS signature_id, s.status AS signature_status,
-          CASE WHEN p.template_required THEN m.text END AS text_to_match,
+          p.template_required,
           ${BLACKLISTED} AS blacklisted,
           ${LIMITED} AS limited
-     FROM messages m
+     FROM unnest($1::text[], $2::text[], $3::text[]) AS t(id, signature, prefixes)
+     JOIN messages m ON m.id = t.id
      JOIN applications p ON p.id = m.application_id
      JOIN enterprises e ON e.id = p.enterprise_id
      LEFT JOIN signatures s ON s.enterprise_id = m.enterprise_id
-          AND CASE WHEN m.text ~ '^【[^】]+】' THEN s.text = substring(m.text FROM '^【[^】]+】')
-                   ELSE s.id = p.default_signature_id END
-    WHERE m.id = ANY($1::text[])
+          AND CASE WHEN t.signature IS NULL THEN s.id = p.default_signature_id ELSE s.text = t.signature END
     ORDER BY m.id`,
 );
 

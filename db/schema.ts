@@ -40,6 +40,12 @@ const sortedId = customType<{ data: string }>({ dataType: () => 'text COLLATE "C
 const at = (name: string) => timestamp(name, { withTimezone: true });
 const createdAt = () => at("created_at").notNull().defaultNow();
 const units = (name: string) => bigint(name, { mode: "bigint" });
+/** By `Vault.hash`: what numbers are searched and matched by. */
+const numberHash = () => text("number_hash");
+const sealedNumber = () => ({
+  numberHash: numberHash().notNull(),
+  numberSealed: bytea("number_sealed").notNull(),
+});
 const oneOf = (column: string, values: readonly string[]) =>
   sql.raw(`${column} IN (${values.map((value) => `'${value}'`).join(", ")})`);
 
@@ -232,13 +238,23 @@ export const filings = pgTable(
   (t) => [unique("filings_once").on(t.signatureId, t.channelId)],
 );
 
-/** The longest wins; one of eleven digits is a single number that was ported to another operator (A6). */
+/**
+ * The longest wins. A single number that was ported to another operator stands as `#` and its hash, which
+ * is longer than any prefix (A6).
+ */
 export const numberPrefixes = pgTable(
   "number_prefixes",
-  { prefix: text().primaryKey(), operator: text().notNull() },
+  {
+    prefix: text().primaryKey(),
+    numberSealed: bytea("number_sealed"),
+    operator: text().notNull(),
+  },
   (t) => [
     check("number_prefixes_operator", oneOf("operator", OPERATORS)),
-    check("number_prefixes_digits", sql`${t.prefix} ~ '^1[0-9]{2,10}$'`),
+    check(
+      "number_prefixes_digits",
+      sql`CASE WHEN ${t.numberSealed} IS NULL THEN ${t.prefix} ~ '^1[0-9]{2,9}$' ELSE ${t.prefix} ~ '^#.{22}$' END`,
+    ),
   ],
 );
 
@@ -287,15 +303,14 @@ export const blacklist = pgTable(
   "blacklist",
   {
     id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
-    number: text().notNull(),
+    ...sealedNumber(),
     applicationId: text("application_id").references(() => applications.id),
     /** Who wants it: we, or the recipient. */
     source: text().notNull().default("platform"),
     createdAt: createdAt(),
   },
   (t) => [
-    uniqueIndex("blacklist_once").on(t.number, sql`coalesce(${t.applicationId}, '')`),
-    check("blacklist_number", sql`${t.number} ~ '^1[0-9]{10}$'`),
+    uniqueIndex("blacklist_once").on(t.numberHash, sql`coalesce(${t.applicationId}, '')`),
     check("blacklist_source", oneOf("source", ["platform", "opt_out"])),
   ],
 );
@@ -327,7 +342,7 @@ export const admissions = pgTable(
     messageId: text("message_id").primaryKey(),
     enterpriseId: text("enterprise_id").notNull(),
     applicationId: text("application_id").notNull(),
-    number: text().notNull(),
+    numberHash: numberHash().notNull(),
     countedAt: at("counted_at").notNull(),
     /** In Asia/Shanghai. */
     day: date().notNull(),
@@ -335,7 +350,7 @@ export const admissions = pgTable(
   },
   (t) => [
     unique("admissions_numbered").on(t.applicationId, t.day, t.numberOfDay),
-    index("admissions_of_recipient").on(t.applicationId, t.number, t.countedAt),
+    index("admissions_of_recipient").on(t.applicationId, t.numberHash, t.countedAt),
   ],
 );
 
@@ -360,8 +375,8 @@ export const messages = pgTable(
       .references(() => applications.id),
     accountId: text("account_id").notNull(),
     batchId: text("batch_id"),
-    number: text().notNull(),
-    text: text().notNull(),
+    ...sealedNumber(),
+    textSealed: bytea("text_sealed").notNull(),
     encoding: text().notNull(),
     segmentCount: integer("segment_count").notNull(),
     reference: text(),
@@ -386,7 +401,6 @@ export const messages = pgTable(
   (t) => [
     check("messages_status", oneOf("status", MESSAGE_STATUSES)),
     check("messages_encoding", oneOf("encoding", ["ascii", "ucs2"])),
-    check("messages_number", sql`${t.number} ~ '^1[0-9]{10}$'`),
     check("messages_price", sql`${t.priceUnits} = ${t.unitPriceUnits} * ${t.segmentCount}`),
     check(
       "messages_final_has_a_time",
@@ -396,7 +410,7 @@ export const messages = pgTable(
     index("messages_by_reference")
       .on(t.applicationId, t.reference, t.createdAt.desc(), t.id.desc())
       .where(sql`${t.reference} IS NOT NULL`),
-    index("messages_by_number").on(t.applicationId, t.number, t.createdAt.desc(), t.id.desc()),
+    index("messages_by_number").on(t.applicationId, t.numberHash, t.createdAt.desc(), t.id.desc()),
     index("messages_of_batch")
       .on(t.batchId)
       .where(sql`${t.batchId} IS NOT NULL`),
@@ -417,10 +431,10 @@ export const idempotencyKeys = pgTable(
       .notNull()
       .references(() => applications.id),
     key: text().notNull(),
-    /** SHA-256 of the parsed body in canonical form. */
-    bodyHash: bytea("body_hash").notNull(),
-    /** Its exact bytes. */
-    answer: text().notNull(),
+    /** Keyed hash of the SHA-256 of the parsed body in canonical form: a body can be guessed. */
+    bodyHash: text("body_hash").notNull(),
+    /** Its exact bytes but for the time at its end, which is `created_at`. */
+    answerSealed: bytea("answer_sealed").notNull(),
     createdAt: createdAt(),
   },
   (t) => [
@@ -534,7 +548,7 @@ export const segments = pgTable(
     part: smallint().notNull(),
     supplierId: text("supplier_id").notNull(),
     /** The recipient again, so that a receipt with an unknown Msg_Id finds its candidates (D14). */
-    number: text().notNull(),
+    numberHash: numberHash().notNull(),
     result: text(),
     resultCode: integer("result_code"),
     /** The supplier's Msg_Id: 16 hex characters, never parsed (cmpp §10). */
@@ -552,7 +566,7 @@ export const segments = pgTable(
       .on(t.supplierId, t.msgId)
       .where(sql`${t.msgId} IS NOT NULL`),
     index("segments_without_msg_id")
-      .on(t.supplierId, t.number)
+      .on(t.supplierId, t.numberHash)
       .where(sql`${t.msgId} IS NULL AND (${t.result} IS NULL OR ${t.result} IN ('accepted', 'unknown'))`),
     index("segments_unanswered")
       .on(t.attemptId)
@@ -563,8 +577,8 @@ export const segments = pgTable(
 /** Last reference used in a long message's user data header, per sender and recipient (cmpp §8). */
 export const concatReferences = pgTable(
   "concat_references",
-  { srcId: text("src_id").notNull(), number: text().notNull(), last: smallint().notNull() },
-  (t) => [primaryKey({ columns: [t.srcId, t.number] })],
+  { srcId: text("src_id").notNull(), numberHash: numberHash().notNull(), last: smallint().notNull() },
+  (t) => [primaryKey({ columns: [t.srcId, t.numberHash] })],
 );
 
 export const submitOutbox = pgTable(
@@ -576,6 +590,7 @@ export const submitOutbox = pgTable(
     applicationId: text("application_id").notNull(),
     attemptId: text("attempt_id").notNull(),
     channelId: text("channel_id").notNull(),
+    /** Sealed, in base64url: it goes to Redis as it is. */
     payload: text().notNull(),
     schemaVersion: integer("schema_version").notNull(),
     status: text().notNull().default("pending"),
@@ -696,7 +711,10 @@ export const supplierEvents = pgTable(
     id: bigint({ mode: "bigint" })
       .primaryKey()
       .default(sql`next_event_id()`),
-    /** Unique by its row in supplier_event_keys; here it names the event, whatever became of that row. */
+    /**
+     * Unique by its row in supplier_event_keys; here it names the event, whatever became of that row. Of a
+     * delivery a keyed hash: what tells two apart holds the number.
+     */
     eventKey: text("event_key").notNull(),
     kind: text().notNull(),
     supplierId: text("supplier_id").notNull(),
@@ -713,9 +731,10 @@ export const supplierEvents = pgTable(
     stat: text(),
     /** What the state of a receipt means by the supplier's own table when it came; null for answers. */
     meaning: text(),
-    number: text(),
+    numberHash: numberHash(),
+    numberSealed: bytea("number_sealed"),
     srcId: text("src_id"),
-    raw: bytea(),
+    rawSealed: bytea("raw_sealed"),
     receivedAt: at("received_at").notNull().defaultNow(),
     /** When to (re-)try folding; unmatched receipts wait here without filling the window. */
     dueAt: at("due_at").notNull().defaultNow(),
@@ -733,7 +752,7 @@ export const supplierEvents = pgTable(
       .on(t.supplierId, t.dueAt, t.id)
       .where(sql`${t.foldedAt} IS NULL`),
     index("supplier_events_unmatched")
-      .on(t.supplierId, t.number)
+      .on(t.supplierId, t.numberHash)
       .where(sql`${t.foldedAt} IS NULL AND ${t.kind} = 'receipt'`),
     index("supplier_events_of_attempt")
       .on(t.attemptId)
@@ -821,7 +840,7 @@ export const notifications = pgTable(
       .notNull()
       .generatedAlwaysAs(sql`split_part(url, '/', 3)`),
     /** The exact bytes that are signed and sent at every try. */
-    body: text().notNull(),
+    bodySealed: bytea("body_sealed").notNull(),
     status: text().notNull().default("pending"),
     tryCount: integer("try_count").notNull().default(0),
     /** `try_count` at the last replay: the ladder begins again there (E3). */

@@ -25,6 +25,7 @@ import { charge, giveBack, lockHolders } from "./ledger.ts";
 import { lockAttemptsAndMessages } from "./locks.ts";
 import { attemptOf } from "./of-message.ts";
 import { withdraw } from "./takes.ts";
+import type { Vault } from "./vault.ts";
 
 /** How a message ends, decided by whoever calls; `attemptId` is its current attempt. */
 export interface Ending {
@@ -198,21 +199,26 @@ async function notify(tx: Session, ended: readonly Ended[]): Promise<void> {
     told.map((row) => row.id),
     told.map((row) => row.application_id),
     told.map((row) => row.url),
-    told.map((row) =>
-      notificationBody({
-        id: notificationIdOf(row.id as MessageId, 0),
-        messageId: row.id as MessageId,
-        to: row.number,
-        status: row.status,
-        reason: row.reason,
-        segments: row.segment_count,
-        priceUnits: row.price_units,
-        currency: row.currency,
-        reference: row.reference,
-        finalAt: row.final_at.toISOString(),
-      }),
-    ),
+    told.map((row) => sealedBody(tx.vault, row)),
   ]);
+}
+
+function sealedBody(vault: Vault, row: Ended): Buffer {
+  const messageId = row.id as MessageId;
+  const id = notificationIdOf(messageId, 0);
+  const body = notificationBody({
+    id,
+    messageId,
+    to: vault.openText("messages.number", row.id, row.number_sealed),
+    status: row.status,
+    reason: row.reason,
+    segments: row.segment_count,
+    priceUnits: row.price_units,
+    currency: row.currency,
+    reference: row.reference,
+    finalAt: row.final_at.toISOString(),
+  });
+  return vault.seal("notifications.body", id, body);
 }
 
 /** Delivered keeps or takes the money; every other end gives it back (D5, D7). */
@@ -306,7 +312,7 @@ interface Ended {
   id: string;
   application_id: string;
   current_attempt_id: string;
-  number: string;
+  number_sealed: Buffer;
   status: FinalStatus;
   reason: string | null;
   segment_count: number;
@@ -333,7 +339,7 @@ const END = statement<Ended>(
              WHERE a.id = m.current_attempt_id AND k.kind = 'write' AND k.answer IS NULL))
      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS t(id, status, reason, attempt_id), applications p
     WHERE m.id = t.id AND p.id = m.application_id AND m.final_at IS NULL
-   RETURNING m.id, m.application_id, m.current_attempt_id, m.number, m.status, m.reason,
+   RETURNING m.id, m.application_id, m.current_attempt_id, m.number_sealed, m.status, m.reason,
              m.segment_count, m.price_units, m.currency, m.reference, m.final_at,
              coalesce(m.webhook_url, p.webhook_url) AS url, t.attempt_id),
    decided AS (
@@ -378,7 +384,7 @@ const SUCCEED = statement<Record<string, never>>(
 
 const NOTIFY = statement<Record<string, never>>(
   "settlement.notify",
-  `INSERT INTO notifications (id, message_id, application_id, url, body)
-   SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+  `INSERT INTO notifications (id, message_id, application_id, url, body_sealed)
+   SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[])
    ON CONFLICT DO NOTHING`,
 );

@@ -132,8 +132,14 @@ export async function findMessage(
   applicationId: string,
   messageId: string,
 ): Promise<MessageFacts | undefined> {
-  const [facts] = await session.run(MESSAGE_FACTS, [messageId, applicationId]);
-  return facts;
+  const [row] = await session.run(MESSAGE_FACTS, [messageId, applicationId]);
+  if (row === undefined) return undefined;
+  const { number_sealed: number, text_sealed: text, ...facts } = row;
+  return {
+    ...facts,
+    number: session.vault.openText("messages.number", row.id, number),
+    text: session.vault.openText("messages.text", row.id, text),
+  };
 }
 
 /** Rows of a table as one JSON array, in the order given; an empty one where there are none. */
@@ -150,9 +156,11 @@ const times = (table: string, ...names: string[]): Record<string, string> =>
 
 const OF_ATTEMPTS = `JOIN attempts a ON ${attemptOf("m.id", "a.id")} AND a.id =`;
 
-const MESSAGE_FACTS = statement<MessageFacts>(
+type SealedFacts = Omit<MessageFacts, "number" | "text"> & { number_sealed: Buffer; text_sealed: Buffer };
+
+const MESSAGE_FACTS = statement<SealedFacts>(
   "story.message_facts",
-  `SELECT m.id, m.batch_id, m.number, m.encoding, m.text, m.segment_count, m.reference,
+  `SELECT m.id, m.batch_id, m.number_sealed, m.encoding, m.text_sealed, m.segment_count, m.reference,
      m.price_units::text AS price_units, m.currency, m.status, m.reason, m.uncertain, m.current_attempt_id,
      ${Object.entries(times("m", "created_at", "expires_at", "queued_at", "sent_at", "final_at"))
        .map(([name, expression]) => `${expression} AS ${name}`)

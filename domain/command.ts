@@ -2,7 +2,9 @@
  * The command that travels from the outbox over a Redis stream to the gateway: everything that is
  * needed to write one attempt to its supplier, so that the gateway reads no business table.
  */
-export const COMMAND_VERSION = 1;
+export const COMMAND_VERSION = 2;
+/** Before commands were sealed: what such a version had published is still written. */
+export const CLEAR_COMMAND_VERSION = 1;
 
 export interface SubmitCommand {
   submitId: string;
@@ -23,9 +25,8 @@ export type ParsedCommand =
   | { ok: true; command: SubmitCommand }
   | { ok: false; why: "unknown_schema_version" | "malformed_payload" };
 
-/** Reads a payload as it was stored with `version`; never throws (C7). */
-export function parseCommand(version: number, payload: string): ParsedCommand {
-  if (version !== COMMAND_VERSION) return { ok: false, why: "unknown_schema_version" };
+/** Reads a payload once it is opened; never throws (C7). */
+export function parseCommand(payload: string): ParsedCommand {
   try {
     const value: unknown = JSON.parse(payload);
     return isCommand(value) ? { ok: true, command: value } : { ok: false, why: "malformed_payload" };

@@ -33,7 +33,7 @@ describe("what is refused before anything is sent (A3)", () => {
 });
 
 describe("how many are sent (A3, A4)", () => {
-  const to = (number: string, id = number) => ({ id, number });
+  const to = (recipient: string, id = recipient) => ({ id, recipient });
   const reasons = (messages: ReturnType<typeof to>[], room: Room) => {
     const { within, over } = withinLimits(messages, room);
     const refused = new Map(over.map(({ message, reason }) => [message, reason]));

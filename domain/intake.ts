@@ -46,7 +46,8 @@ export interface Room {
 
 export interface Counted {
   id: string;
-  number: string;
+  /** Any key of the recipient that is equal for equal numbers. */
+  recipient: string;
 }
 
 /**
@@ -62,7 +63,7 @@ export function withinLimits<Message extends Counted>(
   const within: Message[] = [];
   const over: { message: Message; reason: LimitRefusal }[] = [];
   for (const message of messages) {
-    const windows = recipients.get(message.number) ?? [];
+    const windows = recipients.get(message.recipient) ?? [];
     if (today !== null && today <= 0) {
       over.push({ message, reason: "daily_limit_reached" });
     } else if (windows.some((left) => left <= 0)) {
@@ -71,7 +72,7 @@ export function withinLimits<Message extends Counted>(
       within.push(message);
       if (today !== null) today -= 1;
       recipients.set(
-        message.number,
+        message.recipient,
         windows.map((left) => left - 1),
       );
     }

@@ -6,7 +6,8 @@
 import type { Redis } from "ioredis";
 import type { Database } from "../db/client.ts";
 import { markDead } from "../db/outbox.ts";
-import { parseCommand, type ParsedCommand } from "../domain/command.ts";
+import { openCommand } from "../db/sealed-command.ts";
+import type { ParsedCommand } from "../domain/command.ts";
 import { atPoint, reach } from "../fault-points/at-point.ts";
 import { delay, errorName, type Log, type Loop, loop } from "../workers/service.ts";
 import { type CommandInHand, firstWrites, type StreamEntry } from "./command-queue.ts";
@@ -166,6 +167,7 @@ async function takeInHand(
   fields: ReadonlyMap<string, string>,
 ): Promise<void> {
   const parsed = understand(deps, submitId, fields);
+  if (parsed === undefined) return;
   if (!parsed.ok) {
     deps.log.error({ submitId, why: parsed.why }, "a command cannot be understood and is dead");
     await markDead(deps.database, submitId, parsed.why);
@@ -189,14 +191,23 @@ async function takeInHand(
   deps.link.queue.offer(firstWrites(hand));
 }
 
-/** Also whether it is for this supplier: a channel may have moved since, and receipts would not match. */
+/**
+ * Also whether it is for this supplier: a channel may have moved since, and receipts would not match.
+ * Undefined where its key is not at hand: the entry stays pending, for a process that has it.
+ */
 function understand(
   deps: Deps,
   submitId: string,
   fields: ReadonlyMap<string, string>,
-): ParsedCommand | { ok: false; why: "wrong_supplier" } {
+): ParsedCommand | { ok: false; why: "wrong_supplier" } | undefined {
   const version = Number(fields.get(ENTRY_FIELDS.version));
-  const parsed = parseCommand(version, fields.get(ENTRY_FIELDS.payload) ?? "");
+  let parsed;
+  try {
+    parsed = openCommand(deps.database.vault, submitId, version, fields.get(ENTRY_FIELDS.payload) ?? "");
+  } catch (error) {
+    deps.log.warn({ submitId, error: errorName(error) }, "a command cannot be opened here and waits");
+    return undefined;
+  }
   if (!parsed.ok) return parsed;
   if (parsed.command.submitId !== submitId) return { ok: false, why: "malformed_payload" };
   return parsed.command.supplierId === deps.link.id ? parsed : { ok: false, why: "wrong_supplier" };

@@ -104,7 +104,7 @@ async function startAll(copy: Copy, layout: Layout, children: Children, signal: 
 }
 
 async function prepareDatabase(url: string, vault: Vault, seed: DemoSeed): Promise<string> {
-  const migrations = await migrated(url);
+  const migrations = await migrated(url, vault);
   const database = openDatabase(url, "operations", 1, vault);
   try {
     await checkConnectionBudget(database);
@@ -115,9 +115,9 @@ async function prepareDatabase(url: string, vault: Vault, seed: DemoSeed): Promi
   return `schema ${migrations}, demo seed in place`;
 }
 
-async function migrated(url: string): Promise<number> {
+async function migrated(url: string, vault: Vault): Promise<number> {
   try {
-    return await migrateDatabase(url);
+    return await migrateDatabase(url, vault);
   } catch (error) {
     // drizzle's message is the statement; what PostgreSQL said to it is the cause.
     const { message } =

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newToken } from "../db/keys.ts";
 import { listOf, startApi, textOf, type Answer, type ApiClient, type Call } from "./api-client.ts";
-import { until } from "./servers.ts";
+import { until, vault } from "./servers.ts";
 
 let api: ApiClient;
 
@@ -49,7 +49,6 @@ describe("POST /v1/messages", () => {
       application_id: "app_demo",
       account_id: "acc_demo",
       batch_id: null,
-      text: "hello",
       status: "accepted",
       price_units: 325n,
       validity: 259_200,
@@ -70,8 +69,13 @@ describe("POST /v1/messages", () => {
     const text = `【测试】您好 😀 \r\n\t'"\\ ${"长".repeat(140)} `;
     const { body } = await post("/v1/messages", hello({ text }));
     expect(body).toMatchObject({ segments: 3, encoding: "ucs2", price: { units: 975 } });
-    const [row] = await api.sql<{ text: string }>("SELECT text FROM messages WHERE id = $1", [body["id"]]);
-    expect(row?.text).toBe(text);
+    expect((await get(`/v1/messages/${textOf(body["id"])}`)).body["text"]).toBe(text);
+    const [row] = await api.sql<{ sealed: Buffer }>(
+      "SELECT text_sealed AS sealed FROM messages WHERE id = $1",
+      [body["id"]],
+    );
+    expect(row?.sealed.includes("长")).toBe(false);
+    expect(row && vault.openText("messages.text", textOf(body["id"]), row.sealed)).toBe(text);
   });
 
   it("gives the same moment in the answer and in the look-up", async () => {
@@ -447,13 +451,13 @@ describe("POST /v1/batches", () => {
       "webhook_address_refused",
     ]);
     const batch = textOf(answer.body["id"]);
-    const rows = await api.sql<{ id: string; number: string; segment_count: number }>(
-      "SELECT m.id, number, segment_count FROM messages m JOIN inbox ON message_id = m.id WHERE batch_id = $1 ORDER BY m.id",
+    const rows = await api.sql<{ id: string; number_hash: string; segment_count: number }>(
+      "SELECT m.id, number_hash, segment_count FROM messages m JOIN inbox ON message_id = m.id WHERE batch_id = $1 ORDER BY m.id",
       [batch],
     );
     expect(rows).toEqual([
-      { id: items[0]?.["id"], number: "13900000001", segment_count: 1 },
-      { id: items[2]?.["id"], number: "13900000002", segment_count: 2 },
+      { id: items[0]?.["id"], number_hash: vault.hash("13900000001"), segment_count: 1 },
+      { id: items[2]?.["id"], number_hash: vault.hash("13900000002"), segment_count: 2 },
     ]);
     expect((await get(`/v1/batches/${batch}`)).body).toMatchObject({
       items: 7,
@@ -594,8 +598,8 @@ describe("tenants (D16)", () => {
 async function notificationOf(message: string): Promise<string> {
   const id = `evt_${message.slice(4)}`;
   await api.sql(
-    `INSERT INTO notifications (id, message_id, application_id, url, body, status, delivered_at)
-     VALUES ($1, $2, 'app_demo', 'https://a.example/hook', '{}', 'delivered', now())`,
+    `INSERT INTO notifications (id, message_id, application_id, url, body_sealed, status, delivered_at)
+     VALUES ($1, $2, 'app_demo', 'https://a.example/hook', '', 'delivered', now())`,
     [id, message],
   );
   return id;

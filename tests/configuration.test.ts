@@ -17,7 +17,7 @@ import { attemptIdOf, messageIdFrom } from "../domain/ids.ts";
 import { describeText } from "../domain/segment.ts";
 import { ask, countOf, messageOf, only, openFacts } from "./facts.ts";
 import { placeIn } from "./place.ts";
-import { DATA_KEYS, freshDatabase } from "./servers.ts";
+import { DATA_KEYS, freshDatabase, vault } from "./servers.ts";
 
 let url: string;
 let database: Database;
@@ -119,7 +119,9 @@ describe("the example of docs/configuration.md", () => {
     expect(await verdict("13800000001", good)).toBe("recipient_blacklisted");
     expect(await verdict("13812345678", good)).toBe("accepted");
     expect(
-      await only(database, `SELECT operator, signature_id FROM messages WHERE number = '13812345678'`),
+      await only(database, `SELECT operator, signature_id FROM messages WHERE number_hash = $1`, [
+        vault.hash("13812345678"),
+      ]),
     ).toEqual({ operator: "china_telecom", signature_id: "sig_acme" });
   });
 
@@ -190,10 +192,10 @@ describe("what a file does not name", () => {
     const applications = [{ id: "app_acme_codes", webhookUrl: null }];
     const { said } = await apply(version1({ applications, blacklist, prefixes }));
     expect(said.split("\n").slice(-3)).toEqual(["- blacklist (1)", "- prefixes (1)", "Done."]);
-    expect(await ask(database, `SELECT number, application_id FROM blacklist`)).toEqual([
-      { number: "13800000000", application_id: null },
+    expect(await ask(database, `SELECT number_hash, application_id FROM blacklist`)).toEqual([
+      { number_hash: vault.hash("13800000000"), application_id: null },
     ]);
-    expect(await countOf(database, "number_prefixes WHERE length(prefix) = 11")).toBe(0);
+    expect(await countOf(database, "number_prefixes WHERE number_sealed IS NOT NULL")).toBe(0);
     expect((await exported())["applications"]?.[0]).not.toHaveProperty("webhookUrl");
     expect(await apply(version1({ blacklist, prefixes }))).toEqual(NOTHING);
   });

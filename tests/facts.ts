@@ -352,8 +352,13 @@ export interface MessageRow {
   final_at: Date | null;
 }
 
-export const messageOf = (session: Session, attempt: AttemptId): Promise<MessageRow> =>
-  only(session, `SELECT * FROM messages WHERE id = $1`, [messageIdOf(attempt)]);
+export async function messageOf(session: Session, attempt: AttemptId): Promise<MessageRow> {
+  const id = messageIdOf(attempt);
+  const { number_sealed: sealed, ...row } = await only<
+    Omit<MessageRow, "number"> & { number_sealed: Buffer }
+  >(session, `SELECT * FROM messages WHERE id = $1`, [id]);
+  return { ...row, number: session.vault.openText("messages.number", id, sealed) };
+}
 
 export const numberOf = async (session: Session, attempt: AttemptId): Promise<string> =>
   (await messageOf(session, attempt)).number;

@@ -1,6 +1,7 @@
 /** Supplier events on their way into segments: matched, applied, charged, never guessed (D2–D5, D8, D14). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../db/client.ts";
+import { storedKeyOf } from "../db/events.ts";
 import { foldEvents } from "../db/folding.ts";
 import { lockAttemptsAndMessages } from "../db/locks.ts";
 import type { AttemptId } from "../domain/ids.ts";
@@ -30,6 +31,7 @@ import {
   written,
   untilWaiting,
 } from "./facts.ts";
+import { vault } from "./servers.ts";
 
 let database: Database;
 
@@ -47,7 +49,7 @@ const fateOf = async (key: string) =>
     database,
     `SELECT e.fate, e.attempt_id, e.part, k.copy_count
        FROM supplier_event_keys k JOIN supplier_events e ON e.id = k.event_id WHERE k.event_key = $1`,
-    [key],
+    [storedKeyOf(vault, { kind: key.startsWith("receipt") ? "receipt" : "response", key })],
   );
 
 describe("answers and receipts", () => {
@@ -453,7 +455,7 @@ describe("a receipt whose Msg_Id nobody told us (D14)", () => {
     const own = receipt(idOf(attempt, 2), to);
     await store(database, response(attempt, { part: 2 }), own);
     await ask(database, `UPDATE supplier_events SET due_at = now() - interval '1 s' WHERE event_key = $1`, [
-      own.key,
+      storedKeyOf(vault, own),
     ]);
 
     await database.transaction((tx) => foldEvents(tx, 1));

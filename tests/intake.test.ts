@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Database } from "../db/client.ts";
 import { acceptMessages } from "../db/inbox.ts";
+import { portedPrefix } from "../db/intake-rules.ts";
 import { books } from "../db/ledger.ts";
 import { reserveForAttempts } from "../db/reservation.ts";
 import { type AttemptId, attemptIdOf, messageIdFrom, messageIdOf } from "../domain/ids.ts";
@@ -28,6 +29,7 @@ import {
   untilWaiting,
   written,
 } from "./facts.ts";
+import { vault } from "./servers.ts";
 
 let database: Database;
 beforeAll(async () => {
@@ -79,11 +81,12 @@ async function expectRefused(attempt: AttemptId, reason: string): Promise<void> 
   expect(await countOf(database, "attempts WHERE id = $1", [attempt])).toBe(0);
   expect(await countOf(database, "inbox WHERE attempt_id = $1", [attempt])).toBe(0);
   expect(await countOf(database, "admissions WHERE message_id = $1", [messageIdOf(attempt)])).toBe(0);
-  const { body } = await only<{ body: string }>(
+  const { id, body_sealed: sealed } = await only<{ id: string; body_sealed: Buffer }>(
     database,
-    `SELECT body FROM notifications WHERE message_id = $1`,
+    `SELECT id, body_sealed FROM notifications WHERE message_id = $1`,
     [messageIdOf(attempt)],
   );
+  const body = vault.openText("notifications.body", id, sealed);
   expect(JSON.parse(body)).toMatchObject({ type: "message.refused", data: { status: "refused", reason } });
 }
 
@@ -189,11 +192,11 @@ describe("an application that demands a template (A3)", () => {
 
 describe("a blacklisted recipient (A3)", () => {
   const block = (number: string, applicationId: string | null, source = "platform"): Promise<unknown> =>
-    ask(database, `INSERT INTO blacklist (number, application_id, source) VALUES ($1, $2, $3)`, [
-      number,
-      applicationId,
-      source,
-    ]);
+    ask(
+      database,
+      `INSERT INTO blacklist (number_hash, number_sealed, application_id, source) VALUES ($1, '', $2, $3)`,
+      [vault.hash(number), applicationId, source],
+    );
 
   it("gets nothing from anybody where all are meant", async () => {
     const sender = await openSender(database, RICH);
@@ -228,9 +231,11 @@ describe("a blacklisted recipient (A3)", () => {
 describe("the operator of a number (A6)", () => {
   it("is that of the longest entry: a ported number before its prefix", async () => {
     const number = freshNumber();
-    await ask(database, `INSERT INTO number_prefixes (prefix, operator) VALUES ($1, 'china_telecom')`, [
-      number,
-    ]);
+    await ask(
+      database,
+      `INSERT INTO number_prefixes (prefix, number_sealed, operator) VALUES ($1, '', 'china_telecom')`,
+      [portedPrefix(vault, number)],
+    );
     await ask(database, `INSERT INTO number_prefixes (prefix, operator) VALUES ($1, 'china_unicom')`, [
       number.slice(0, 10),
     ]);

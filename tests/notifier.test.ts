@@ -555,28 +555,37 @@ async function due(id: string, { application = "app_a", url, dueMsAgo = 0 }: Due
   await database.run(
     statement(
       "test.due",
-      `INSERT INTO notifications (id, message_id, application_id, url, body, next_try_at)
+      `INSERT INTO notifications (id, message_id, application_id, url, body_sealed, next_try_at)
        VALUES ($1, $2, $3, $4, $5, now() - $6::float8 * interval '1 ms')`,
     ),
-    [id, await messageOf(id), application, url ?? receiver.url(`/${id}`), BODY, dueMsAgo],
+    [id, await messageOf(id), application, url ?? receiver.url(`/${id}`), bodyOf(id), dueMsAgo],
   );
 }
+
+const bodyOf = (id: string, body = BODY): Buffer => vault.seal("notifications.body", id, body);
 
 /** The message of a notification, by its id: the ids of both begin alike. */
 async function messageOf(id: string): Promise<string> {
   const message = `msg_${id.slice(4)}`;
-  await sql(`INSERT INTO messages (id, enterprise_id, application_id, account_id, number, text, encoding,
-      segment_count, unit_price_units, price_units, currency, current_attempt_id, expires_at)
-    VALUES ('${message}', 'ent', 'app_a', 'acc', '13800138000', 'x', 'ascii', 1, 325, 325, 'CNY', 'att', now())
+  await sql(`INSERT INTO messages (id, enterprise_id, application_id, account_id, number_hash, number_sealed,
+      text_sealed, encoding, segment_count, unit_price_units, price_units, currency, current_attempt_id, expires_at)
+    VALUES ('${message}', 'ent', 'app_a', 'acc', '', '', '', 'ascii', 1, 325, 325, 'CNY', 'att', now())
     ON CONFLICT DO NOTHING`);
   return message;
 }
 
 async function backlog(count: number, url: string): Promise<void> {
   const message = await messageOf("evt_backlog");
-  await sql(`INSERT INTO notifications (id, message_id, application_id, url, body, next_try_at)
-    SELECT 'evt_backlog_' || n, '${message}', 'app_a', '${url}' || n, '{}', now() - interval '1 hour'
-      FROM generate_series(1, ${count}) n`);
+  const bodies = Array.from({ length: count }, (_, n) => bodyOf(`evt_backlog_${n + 1}`, "{}"));
+  await database.run(
+    statement(
+      "test.backlog",
+      `INSERT INTO notifications (id, message_id, application_id, url, body_sealed, next_try_at)
+       SELECT 'evt_backlog_' || n, $1, 'app_a', $2 || n, body, now() - interval '1 hour'
+         FROM unnest($3::bytea[]) WITH ORDINALITY AS t(body, n)`,
+    ),
+    [message, url, bodies],
+  );
 }
 
 async function seedApplication(id: string): Promise<void> {

@@ -370,7 +370,7 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
     await written(database, attempt);
     await told(database, response(attempt));
     await copies(
-      `INSERT INTO supplier_events (event_key, kind, supplier_id, msg_id, stat, number, src_id, due_at, try_count)
+      `INSERT INTO supplier_events (event_key, kind, supplier_id, msg_id, stat, number_hash, src_id, due_at, try_count)
        SELECT 'x' || n, 'receipt', 'sup_1', to_char(n, 'fm0000000000000000'), 'DELIVRD', '139' || to_char(n, 'fm00000000'),
               '10690001',
               now() + interval '5 minutes', 20
@@ -398,10 +398,10 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
     const hidden = await queuedAttempt(database);
     await copies(
       `WITH message AS (
-         INSERT INTO messages (id, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
-                               unit_price_units, price_units, currency, current_attempt_id, expires_at)
-         SELECT 'msg_x' || n, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
-                unit_price_units, price_units, currency, 'att_x' || n || '_1', expires_at
+         INSERT INTO messages (id, enterprise_id, application_id, account_id, number_hash, number_sealed, text_sealed,
+                               encoding, segment_count, unit_price_units, price_units, currency, current_attempt_id, expires_at)
+         SELECT 'msg_x' || n, enterprise_id, application_id, account_id, number_hash, number_sealed, text_sealed,
+                encoding, segment_count, unit_price_units, price_units, currency, 'att_x' || n || '_1', expires_at
            FROM messages, generate_series(1, ${MANY}) n WHERE id = '${messageIdOf(hidden)}' RETURNING id)
        INSERT INTO attempts (id, message_id, enterprise_id, application_id, number, submit_id, state, channel_id,
                              segment_count, due_at)

@@ -2,15 +2,11 @@
  * Tables partitioned by time: what their rows came through the migration as, what a border of two
  * partitions must not change, and that a look-up touches the one partition that holds what it looks for.
  */
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { drizzle } from "drizzle-orm/node-postgres";
-import { migrate } from "drizzle-orm/node-postgres/migrator";
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Database, openDatabase, openSingleConnection, type Session } from "../db/client.ts";
-import { migrateDatabase } from "../db/migrate.ts";
+import { type Database, openDatabase, type Session } from "../db/client.ts";
 import { persistAttempts } from "../db/attempts.ts";
+import { storedKeyOf, type SupplierEvent } from "../db/events.ts";
 import { findMessage } from "../db/story.ts";
 import { partStates, take } from "../db/takes.ts";
 import { messageIdFrom, messageIdOf, sortableId, submitIdOf } from "../domain/ids.ts";
@@ -37,7 +33,7 @@ import {
   write,
   written,
 } from "./facts.ts";
-import { freshDatabase, uniqueName } from "./servers.ts";
+import { bringTo, databaseBefore } from "./older-versions.ts";
 
 let database: Database;
 
@@ -60,7 +56,7 @@ describe("the migration", () => {
       await ask(before, await readFile(new URL("rows-before-partitions.sql", import.meta.url), "utf8"));
       const rows = await rowsOf(before);
 
-      expect(await migrateDatabase(url)).toBeGreaterThan(4);
+      await bringTo(url, "0004_partitions");
 
       expect(await rowsOf(before)).toEqual(rows);
       const where = await ask<{ parent: string; partition: string }>(
@@ -82,7 +78,7 @@ describe("the migration", () => {
     const before = openDatabase(url, "operations", 2);
     try {
       await ask(before, await readFile(new URL("rows-before-partitions.sql", import.meta.url), "utf8"));
-      await migrateDatabase(url);
+      await bringTo(url, "0004_partitions");
 
       expect(
         await only(
@@ -121,28 +117,6 @@ const rowsOf = async (session: Session): Promise<unknown[]> => {
   });
 };
 
-/** A database of its own, migrated up to the one before `name`. */
-async function databaseBefore(name: string): Promise<string> {
-  const url = new URL(await freshDatabase());
-  const admin = openDatabase(url.href, "operations", 1);
-  const made = uniqueName(url.pathname.slice(1));
-  await ask(admin, `CREATE DATABASE ${made}`);
-  await admin.close();
-  url.pathname = `/${made}`;
-
-  const folder = await mkdtemp(path.join(tmpdir(), "waybill-migrations-"));
-  await cp(new URL("../db/migrations", import.meta.url), folder, { recursive: true });
-  const journal = path.join(folder, "meta", "_journal.json");
-  const { entries, ...head } = JSON.parse(await readFile(journal, "utf8")) as { entries: { tag: string }[] };
-  const until = entries.findIndex((it) => it.tag === name);
-  await writeFile(journal, JSON.stringify({ ...head, entries: entries.slice(0, until) }));
-  const client = await openSingleConnection(url.href, "migrate");
-  await migrate(drizzle({ client }), { migrationsFolder: folder });
-  await client.end();
-  await rm(folder, { recursive: true });
-  return url.href;
-}
-
 describe("bounds", () => {
   it("cut where ids of that moment begin", async () => {
     for (const at of ["2026-12-01T00:00:00Z", "2027-03-28T01:59:59.999Z", "1999-01-01T00:00:00Z"]) {
@@ -155,9 +129,9 @@ describe("bounds", () => {
     const id = messageIdFrom(Date.parse("2031-05-06T07:08:09Z"), Buffer.alloc(10, 7));
     await ask(
       database,
-      `INSERT INTO messages (id, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
-         unit_price_units, price_units, currency, current_attempt_id, expires_at)
-       VALUES ($1, 'ent_demo', 'app_demo', 'acc_demo', '13800000000', 'x', 'ascii', 1, 325, 325, 'CNY', 'att', now())`,
+      `INSERT INTO messages (id, enterprise_id, application_id, account_id, number_hash, number_sealed, text_sealed,
+         encoding, segment_count, unit_price_units, price_units, currency, current_attempt_id, expires_at)
+       VALUES ($1, 'ent_demo', 'app_demo', 'acc_demo', '', '', '', 'ascii', 1, 325, 325, 'CNY', 'att', now())`,
       [id],
     );
     expect(await partitionOf(id)).toBe("messages_default");
@@ -224,7 +198,7 @@ describe("guards that are no key of the whole table", () => {
     const insert = (id: string): Promise<unknown> =>
       ask(
         database,
-        "INSERT INTO notifications (id, message_id, application_id, url, body) VALUES ($1, $2, 'app_demo', 'http://a/', '{}')",
+        "INSERT INTO notifications (id, message_id, application_id, url, body_sealed) VALUES ($1, $2, 'app_demo', 'http://a/', '')",
         [id, messageIdOf(attempt)],
       );
     const id = `evt_${messageIdOf(attempt).slice(4)}`;
@@ -252,12 +226,12 @@ describe("a border between two partitions", () => {
     await written(database, attempt);
     const copy = await receiptFor(database, attempt);
     await told(database, response(attempt), copy);
-    await beforeTheBorder(copy.key);
+    await beforeTheBorder(copy);
 
     await Promise.all([store(database, copy), store(database, copy, copy)]);
     await told(database);
 
-    const { event_id: id, copy_count: copies } = await keyOf(copy.key);
+    const { event_id: id, copy_count: copies } = await keyOf(copy);
     expect(copies).toBe(3);
     expect(
       await countOf(database, "supplier_events WHERE kind = 'receipt' AND attempt_id = $1", [attempt]),
@@ -268,7 +242,7 @@ describe("a border between two partitions", () => {
   it("lets a copy wake an event that lies behind it (D2)", async () => {
     const early = receipt("00000000000000aa", freshNumber());
     await store(database, early);
-    await beforeTheBorder(early.key);
+    await beforeTheBorder(early);
     await ask(
       database,
       "UPDATE supplier_events SET due_at = now() + interval '1 hour' WHERE folded_at IS NULL",
@@ -276,7 +250,7 @@ describe("a border between two partitions", () => {
 
     await store(database, early);
 
-    const { event_id: id } = await keyOf(early.key);
+    const { event_id: id } = await keyOf(early);
     expect(await countOf(database, "supplier_events WHERE id = $1 AND due_at <= now()", [id])).toBe(1);
     await ask(database, "UPDATE supplier_events SET folded_at = now(), fate = 'foreign' WHERE id = $1", [id]);
   });
@@ -290,15 +264,15 @@ describe("a border between two partitions", () => {
     expect(await countOf(database, "messages_20260901_20261001 WHERE status = 'delivered'")).toBe(1);
   });
 
-  const keyOf = (key: string) =>
+  const keyOf = (event: SupplierEvent) =>
     only<{ event_id: bigint; copy_count: number }>(
       database,
       "SELECT event_id, copy_count FROM supplier_event_keys WHERE event_key = $1",
-      [key],
+      [storedKeyOf(database.vault, event)],
     );
 
   /** As if the event had been stored in September. */
-  async function beforeTheBorder(key: string): Promise<void> {
+  async function beforeTheBorder(event: SupplierEvent): Promise<void> {
     await ask(
       database,
       `WITH moved AS (
@@ -306,7 +280,7 @@ describe("a border between two partitions", () => {
           WHERE event_key = $1 RETURNING event_id)
        UPDATE supplier_events SET id = moved.event_id FROM moved
         WHERE id = (SELECT event_id FROM supplier_event_keys WHERE event_key = $1)`,
-      [key],
+      [storedKeyOf(database.vault, event)],
     );
   }
 });
@@ -319,9 +293,9 @@ describe("one partition of a table is touched", () => {
       `WITH open AS (
          SELECT id_time(now()) || to_char(n, 'fm0000000000000000') AS id FROM generate_series(1, 5000) n),
        message AS (
-         INSERT INTO messages (id, enterprise_id, application_id, account_id, number, text, encoding, segment_count,
-           unit_price_units, price_units, currency, status, current_attempt_id, expires_at)
-         SELECT 'msg_' || id, 'ent_demo', 'app_demo', 'acc_demo', '13700000000', 'x', 'ascii', 1, 325, 325, 'CNY',
+         INSERT INTO messages (id, enterprise_id, application_id, account_id, number_hash, number_sealed, text_sealed,
+           encoding, segment_count, unit_price_units, price_units, currency, status, current_attempt_id, expires_at)
+         SELECT 'msg_' || id, 'ent_demo', 'app_demo', 'acc_demo', '', '', '', 'ascii', 1, 325, 325, 'CNY',
            'queued', 'att_' || id || '_1', now() + interval '1 day' FROM open)
        INSERT INTO attempts (id, message_id, enterprise_id, application_id, number, submit_id, state, channel_id,
          segment_count)

@@ -5,7 +5,7 @@ import type { Database } from "../db/client.ts";
 import { lockAttemptsAndMessages } from "../db/locks.ts";
 import { endWithoutRoute } from "../db/planning.ts";
 import { type AttemptId, submitIdOf } from "../domain/ids.ts";
-import { parseCommand } from "../domain/command.ts";
+import { openCommand } from "../db/sealed-command.ts";
 import {
   ask,
   attemptOf,
@@ -27,6 +27,7 @@ import {
   written,
   untilWaiting,
 } from "./facts.ts";
+import { vault } from "./servers.ts";
 
 let database: Database;
 
@@ -51,7 +52,7 @@ async function commandOf(attempt: AttemptId) {
     `SELECT payload, schema_version FROM submit_outbox WHERE submit_id = $1`,
     [submitIdOf(attempt)],
   );
-  const parsed = parseCommand(row.schema_version, row.payload);
+  const parsed = openCommand(database.vault, submitIdOf(attempt), row.schema_version, row.payload);
   if (!parsed.ok) throw new Error(parsed.why);
   return parsed.command;
 }
@@ -199,7 +200,7 @@ describe("references of long messages (cmpp §8)", () => {
     const to = freshNumber();
     const first = await reservedMessage(database, { to, segments: 2 });
     await persistAll(first);
-    await ask(database, `UPDATE concat_references SET last = 254 WHERE number = $1`, [to]);
+    await ask(database, `UPDATE concat_references SET last = 254 WHERE number_hash = $1`, [vault.hash(to)]);
     const attempts = await Promise.all([1, 2, 3].map(() => reservedMessage(database, { to, segments: 2 })));
 
     await persistAll(...attempts);

@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { statement } from "../db/client.ts";
 import { writeDeploymentFact } from "../db/deployment-facts.ts";
+import { COMMAND_VERSION } from "../domain/command.ts";
 import { attemptIdOf, attemptWorkflowId, type MessageId } from "../domain/ids.ts";
 import { commandStream, GATEWAY_GROUP } from "../gateway-bridge/streams.ts";
 import { type Chain, startChain } from "./chain.ts";
@@ -60,7 +61,16 @@ describe("with the gateway away", () => {
     await redis.xdel(trimmed.stream, trimmed.row.stream_entry_id);
     // Published twice more, as a crash after XADD and before "published" leaves it (I).
     for (let i = 0; i < 2; i++) {
-      await redis.xadd(doubled.stream, "*", "id", doubled.row.submit_id, "v", "1", "p", doubled.row.payload);
+      await redis.xadd(
+        doubled.stream,
+        "*",
+        "id",
+        doubled.row.submit_id,
+        "v",
+        COMMAND_VERSION,
+        "p",
+        doubled.row.payload,
+      );
     }
     await redis.xdel(garbled.stream, garbled.row.stream_entry_id);
     await redis.xadd(garbled.stream, "*", "id", garbled.row.submit_id, "v", "99", "p", garbled.row.payload);

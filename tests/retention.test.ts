@@ -1,6 +1,7 @@
 /** What happens to facts that are old: slices made ahead, dropped whole, and what goes by age. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Database, openDatabase } from "../db/client.ts";
+import { storedKeyOf } from "../db/events.ts";
 import { books } from "../db/ledger.ts";
 import { replayNotification } from "../db/notifications.ts";
 import { retain, type RetentionReport, type RetentionRules } from "../db/retention.ts";
@@ -249,10 +250,10 @@ describe("what goes by age", () => {
     await ask(
       database,
       `WITH key AS (
-         INSERT INTO idempotency_keys (application_id, key, body_hash, answer, created_at)
+         INSERT INTO idempotency_keys (application_id, key, body_hash, answer_sealed, created_at)
          SELECT 'app_demo', n::text, '', '', now() - n * interval '1 day' FROM unnest(array[1, 29, 31, 400]) n),
        admission AS (
-         INSERT INTO admissions (message_id, enterprise_id, application_id, number, counted_at, day, number_of_day)
+         INSERT INTO admissions (message_id, enterprise_id, application_id, number_hash, counted_at, day, number_of_day)
          SELECT 'msg_' || n, 'ent_demo', 'app_demo', 'x', now(), (now() AT TIME ZONE 'Asia/Shanghai')::date - n, 1
            FROM unnest(array[0, 6, 9]) n),
        anomaly AS (
@@ -284,7 +285,7 @@ describe("what goes by age", () => {
 
     expect((await turn()).purged).toMatchObject({ eventKeys: 2 });
     expect(await only(database, "SELECT event_key FROM supplier_event_keys")).toEqual({
-      event_key: kept.key,
+      event_key: storedKeyOf(vault, kept),
     });
   });
 });

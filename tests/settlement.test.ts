@@ -44,8 +44,17 @@ afterAll(async () => {
 
 const HOOK = "http://127.0.0.1:1/hook";
 
-const notificationsOf = (attempt: AttemptId): Promise<{ id: string; body: string }[]> =>
-  ask(database, `SELECT id, body FROM notifications WHERE message_id = $1`, [messageIdOf(attempt)]);
+async function notificationsOf(attempt: AttemptId): Promise<{ id: string; body: string }[]> {
+  const rows = await ask<{ id: string; body_sealed: Buffer }>(
+    database,
+    `SELECT id, body_sealed FROM notifications WHERE message_id = $1`,
+    [messageIdOf(attempt)],
+  );
+  return rows.map(({ id, body_sealed: sealed }) => ({
+    id,
+    body: database.vault.openText("notifications.body", id, sealed),
+  }));
+}
 
 /** Queued, written, and answered with these parts' fates. */
 async function accepted(wishes: Parameters<typeof queuedAttempt>[1] = {}): Promise<AttemptId> {

@@ -77,7 +77,7 @@ async function queue(sms: Subject, number: number, channel: number, at: number):
     [sms.id, sms.attempt(number), sms.submit(number), `chn_demo_${channel}`, at],
   );
   await api.sql(
-    "INSERT INTO segments (attempt_id, part, supplier_id, number) SELECT $1, part, 'sup_1', '13800000000' FROM generate_series(1, 2) part",
+    "INSERT INTO segments (attempt_id, part, supplier_id, number_hash) SELECT $1, part, 'sup_1', '' FROM generate_series(1, 2) part",
     [sms.attempt(number)],
   );
 }
@@ -193,8 +193,8 @@ it("tells a retry on a second supplier step by step, and what it waited for in b
     [sms.id],
   );
   await api.sql(
-    `INSERT INTO notifications (id, message_id, application_id, url, body, status, created_at)
-     VALUES ($2, $1, 'app_demo', 'https://a.example/', '{}', 'pending', ${AFTER} 16)`,
+    `INSERT INTO notifications (id, message_id, application_id, url, body_sealed, status, created_at)
+     VALUES ($2, $1, 'app_demo', 'https://a.example/', '', 'pending', ${AFTER} 16)`,
     [sms.id, `evt_${sms.id.slice(4)}`],
   );
   await api.sql(

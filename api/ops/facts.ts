@@ -11,6 +11,7 @@ import {
   type SupplierEventRow,
 } from "../../db/ops.ts";
 import { messageIdOf } from "../../domain/ids.ts";
+import { maskedNumber, maskedText } from "../../domain/mask.ts";
 import type { AnswerOf } from "../answers.ts";
 import { storable } from "../../domain/submission.ts";
 import { listedView, messageQuery } from "../messages.ts";
@@ -31,11 +32,18 @@ export const findMessagesAnywhere =
     const position = readCursor(cursor, positionFields);
     const before = position && { at: position[0], id: position[1] };
     const rows = await listMessagesAnywhere(database, application, { ...filter, before }, rowsFor(limit));
-    const view = (row: ListedAnywhere) => ({ ...listedView(row), applicationId: row.applicationId });
+    const view = (row: ListedAnywhere) => ({ ...listedView(masked(row)), applicationId: row.applicationId });
     const { views, nextCursor } = pageOf(rows, limit, view, (row) => [row.createdAt, row.id]);
     const answer: AnswerOf<typeof messagesAnywhere> = { messages: views, nextCursor };
     response.json(answer);
   };
+
+/** Whoever operates sees whose message it is by its id; number and text are the customer's to read. */
+const masked = (row: ListedAnywhere): ListedAnywhere => ({
+  ...row,
+  number: maskedNumber(row.number),
+  text: maskedText(row.text),
+});
 
 export const eventQuery = z.strictObject(pageQuery);
 
@@ -85,7 +93,7 @@ const eventView = (row: Omit<SupplierEventRow, "id"> & { id: bigint | string }) 
   msgId: row.msg_id,
   stat: row.stat,
   resultCode: row.result_code,
-  number: row.number,
+  number: row.number && maskedNumber(row.number),
   srcId: row.src_id,
   receivedAt: row.received_at,
   copies: row.copy_count,

@@ -1,7 +1,9 @@
 /** `waybill migrate`: brings the database to the newest schema. */
 import type { Command } from "commander";
 import { createDatabase, migrateDatabase } from "../../db/migrate.ts";
+import { openVault, type Vault } from "../../db/vault.ts";
 import { errorName } from "../../workers/service.ts";
+import { dataKeysOf } from "../data-keys.ts";
 import { withoutPassword } from "../readiness.ts";
 import { Trouble } from "../trouble.ts";
 import { type Place, answer, runningCopy } from "./place.ts";
@@ -13,16 +15,16 @@ export function addMigrate(program: Command, place: Place): void {
     .option("--json", "print one JSON document")
     .action(async ({ json }: { json?: boolean }) => {
       const url = process.env["DATABASE_URL"] ?? runningCopy(place).databaseUrl;
-      const migrations = await migrated(url);
+      const migrations = await migrated(url, openVault(dataKeysOf(place.home)));
       answer(json, { migrations }, [`${migrations} migrations applied.`]);
     });
 }
 
-async function migrated(url: string): Promise<number> {
+async function migrated(url: string, vault: Vault): Promise<number> {
   try {
     await createDatabase(url);
   } catch (error) {
     throw new Trouble(`The database at ${withoutPassword(url)} cannot be used (${errorName(error)}).`);
   }
-  return await migrateDatabase(url);
+  return await migrateDatabase(url, vault);
 }
