@@ -1,4 +1,4 @@
-/** Starts the servers that are ours and waits until all three answer, ours or not. */
+/** Starts the servers that are ours and waits until all that are wanted answer, ours or not. */
 import { readFileSync } from "node:fs";
 import { sqlState } from "../db/client.ts";
 import { errorName } from "../workers/service.ts";
@@ -20,8 +20,10 @@ export async function startServers(
   servers: Servers,
   steps: Steps,
   signal: AbortSignal,
+  names: readonly Server[] = SERVERS,
 ): Promise<void> {
-  for (const recipe of servers.recipes) children.add(recipe);
+  const wanted: readonly string[] = names;
+  for (const recipe of servers.recipes) if (wanted.includes(recipe.name)) children.add(recipe);
   const ask: Record<Server, () => Promise<void>> = {
     postgres: () => preparePostgres(servers.databaseUrl),
     redis: () => askRedis(servers.redisUrl),
@@ -33,7 +35,7 @@ export async function startServers(
     temporal: servers.temporalAddress,
   };
   const results = await Promise.allSettled(
-    SERVERS.map((name) => ready(name, ask[name], address[name], children, servers, steps, signal)),
+    names.map((name) => ready(name, ask[name], address[name], children, servers, steps, signal)),
   );
   const reasons = results.flatMap((result): unknown[] =>
     result.status === "rejected" ? [result.reason] : [],
