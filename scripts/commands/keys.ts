@@ -8,8 +8,7 @@ import { answer, type Place } from "./place.ts";
 const ABOUT = `
 new   prints a fresh set for a database that holds nothing yet.
 add   prints the set in use with a new data key before the others. To change the key without a stop: give
-      every process the set with the new key in the second place, then in the first, then run
-      waybill reseal, and leave the old key out when it says that nothing is sealed under it.
+      every process the set with the new key in the second place, then in the first (docs/data-life.md).
 show  prints the ids of the keys in use, the one that seals first; never a key.
 The keys in use are those of WAYBILL_DATA_KEYS or WAYBILL_DATA_KEYS_FILE, else data-keys in the state folder.`;
 
