@@ -14,7 +14,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: [
-            "{domain,fault-points,fault-tests,gateway-bridge,activities,workers,api,scripts,db,workflows}/**/*.test.ts",
+            "{domain,fault-points,fault-tests,gateway-bridge,activities,workers,api,scripts,db,workflows,load-tests}/**/*.test.ts",
           ],
         },
       },

@@ -49,7 +49,8 @@ export interface Plan {
 }
 
 export interface FateTimes {
-  receiptDelayMs: number;
+  /** Of several, a number always has the same one. */
+  receiptDelayMs: number | readonly number[];
   /** Factor on every second of the table, so that tests need not wait. */
   timeScale: number;
 }
@@ -84,7 +85,7 @@ export class Fates {
     const { receiptDelayMs, timeScale } = this.#times;
     const situation: Situation = {
       ...seen,
-      soon: receiptDelayMs,
+      soon: delayFor(seen.number, receiptDelayMs),
       seconds: (count) => count * 1000 * timeScale,
       isFirstSupplier: this.#isFirst(seen),
       timesThrottled: this.#throttled.get(throttleKey(seen)) ?? 0,
@@ -199,6 +200,12 @@ function rejections(from: number, to: number): Record<string, Fate> {
   }
   return fates;
 }
+
+function delayFor(number: string, delays: number | readonly number[]): number {
+  if (typeof delays === "number") return delays;
+  return delays[Number(number.slice(-LAST_DIGITS)) % delays.length] ?? 0;
+}
+const LAST_DIGITS = 4;
 
 const fateCode = (number: string): string | undefined => /^1\d\d9999(\d{4})$/.exec(number)?.[1];
 

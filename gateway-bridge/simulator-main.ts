@@ -13,7 +13,7 @@ const port = z.int().min(0).max(65_535);
 const simulatorOptions = z.strictObject({
   dataDir: z.string().min(1),
   host: z.string().min(1).default("127.0.0.1"),
-  receiptDelayMs: z.int().min(0).default(300),
+  receiptDelayMs: z.union([z.int().min(0), z.array(z.int().min(0)).min(1)]).default(300),
   timeScale: z.number().positive().default(1),
   loginTimeoutMs: z.int().min(1).default(10_000),
   deliverWindow: z.int().min(1).default(500),

@@ -14,8 +14,8 @@ export interface SimulatorOptions {
   suppliers: SupplierOptions[];
   /** 127.0.0.1 when not said. */
   host?: string;
-  /** From the SUBMIT to its receipt; 300 when not said. */
-  receiptDelayMs?: number;
+  /** From the SUBMIT to its receipt; 300 when not said. Of several, each number has one for ever. */
+  receiptDelayMs?: number | readonly number[];
   /** Factor on the seconds of the fates and of redelivery; 1 when not said. */
   timeScale?: number;
   /** Time for a connection to log in; 10 s when not said. */

@@ -3,8 +3,11 @@ import type { Recipe } from "./children.ts";
 
 /** One line a step; on a terminal the step that runs is shown. */
 export interface Steps {
-  /** What `work` answers is shown behind the label. */
-  step(label: string, work: () => Promise<string | void>): Promise<string | void>;
+  /** What `work` answers is shown behind the label, and what it shows meanwhile where somebody watches. */
+  step(
+    label: string,
+    work: (show: (detail: string) => void) => Promise<string | void>,
+  ): Promise<string | void>;
   line(text?: string): void;
   /** Colours text with an SGR code where the output is a terminal. */
   paint(code: number, text: string): string;

@@ -17,6 +17,8 @@ const USUAL = { api: 7080, cmpp: 7890, log: 7990, metrics: 9100 } as const;
 export interface Shape {
   /** Simulated suppliers, at most nine; each third one speaks CMPP 2.0. */
   suppliers: number;
+  /** All of them when not said; without any, only the servers run. */
+  roles?: readonly Role[];
   /** Beside what every role is told. */
   roleEnvironment: Readonly<Record<string, string>>;
   /** Options of the simulator beside its suppliers (simulator-main.ts). */

@@ -28,16 +28,20 @@ export function reportSteps(out = process.stdout) {
     draw();
   }
 
-  /** Runs `work` under a label; what it answers is shown behind the label, with the time it took. */
+  /**
+   * Runs `work` under a label; what it answers is shown behind the label, with the time it took. `work` may
+   * show how far it is.
+   */
   async function step(label, work) {
     const startedAt = Date.now();
     const key = Symbol(label);
-    running.set(key, { label, startedAt });
+    const state = { label, startedAt, detail: "" };
+    running.set(key, state);
     timer ??= live ? setInterval(draw, TICK_MS) : undefined;
     timer?.unref();
     const announce = live ? undefined : setTimeout(() => out.write(`… ${label}\n`), QUIET_MS);
     try {
-      const detail = await work();
+      const detail = await work((soFar) => (state.detail = `: ${soFar}`));
       settle(key, announce);
       line(
         `${paint(32, "✓")} ${label}${typeof detail === "string" ? `: ${detail}` : ""} ${paint(2, took(startedAt))}`,
@@ -66,7 +70,7 @@ export function reportSteps(out = process.stdout) {
   function draw() {
     if (!live || running.size === 0) return;
     const all = [...running.values()];
-    const text = `${all.map(({ label }) => label).join(" · ")} ${took(all[0].startedAt)}`;
+    const text = `${all.map(({ label, detail }) => label + detail).join(" · ")} ${took(all[0].startedAt)}`;
     out.write(`\r\x1b[K${SPINNER[ticks++ % SPINNER.length]} ${text.slice(0, (out.columns ?? 80) - 3)}`);
   }
 

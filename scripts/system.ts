@@ -59,12 +59,16 @@ export async function startSystem(copy: Copy, shape: Shape, stop: StopRequests):
   };
   try {
     await startAll(copy, layout, children, stop.signal);
-    await copy.steps.step("all roles run and all suppliers are connected", () => system.ready(stop.signal));
+    if (shape.roles?.length !== 0) await untilReady(copy, system, stop.signal);
   } catch (error) {
     await system.stop();
     throw error;
   }
   return system;
+}
+
+async function untilReady({ steps }: Copy, system: System, signal: AbortSignal): Promise<void> {
+  await steps.step("all roles run and all suppliers are connected", () => system.ready(signal));
 }
 
 /** Every start and end of a process is written to run.json, and noted for the next run should this one be killed. */
@@ -90,15 +94,16 @@ function keepAll({ root, home, steps, remember }: Copy, run: RunFile, stop: Stop
 
 async function startAll(copy: Copy, layout: Layout, children: Children, signal: AbortSignal): Promise<void> {
   const { servers, steps } = copy;
+  const { roles = ROLES } = layout.shape;
   // It needs no server, and when the gateway first dials it should be there.
-  children.add(roleRecipe("simulator", copy, layout));
+  if (roles.includes("simulator")) children.add(roleRecipe("simulator", copy, layout));
   await startServers(children, servers, steps, signal);
   await steps.step("database", () => {
     const vault = openVault(dataKeysOf(copy.home));
     return prepareDatabase(servers.databaseUrl, vault, layout.seed);
   });
   signal.throwIfAborted();
-  for (const role of ROLES) {
+  for (const role of roles) {
     if (role !== "simulator") children.add(roleRecipe(role, copy, layout));
   }
 }

@@ -7,6 +7,8 @@ import { addChannels } from "./commands/channels.ts";
 import { addExport } from "./commands/export.ts";
 import { addKeys } from "./commands/keys.ts";
 import { addFaults } from "./commands/faults.ts";
+import { addFloor } from "./commands/floor.ts";
+import { addLoad } from "./commands/load.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPublication } from "./commands/publication.ts";
 import { addReconcile } from "./commands/reconcile.ts";
@@ -37,6 +39,8 @@ const COMMANDS = [
   addApply,
   addExport,
   addRetention,
+  addLoad,
+  addFloor,
   addMigrate,
   addKeys,
   addSeed,

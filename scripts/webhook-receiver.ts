@@ -13,9 +13,19 @@ export interface WebhookReceiver {
   close(): void;
 }
 
-const notification = z.object({ data: z.object({ id: z.string() }) });
+export interface VerifiedWebhook {
+  /** The same at each try of one notification (E1). */
+  id: string;
+  type: string;
+  messageId: string;
+}
 
-export async function receiveWebhooks(secret: string): Promise<WebhookReceiver> {
+const notification = z.object({ type: z.string(), data: z.object({ id: z.string() }) });
+
+export async function receiveWebhooks(
+  secret: string,
+  onVerified: (webhook: VerifiedWebhook) => void = () => undefined,
+): Promise<WebhookReceiver> {
   const webhook = new Webhook(secret);
   const verified = new Set<string>();
   let refused = 0;
@@ -24,7 +34,9 @@ export async function receiveWebhooks(secret: string): Promise<WebhookReceiver> 
     const body = await bodyOf(request);
     try {
       const told = webhook.verify(body, request.headers as Record<string, string>);
-      verified.add(notification.parse(told).data.id);
+      const { type, data } = notification.parse(told);
+      verified.add(data.id);
+      onVerified({ id: String(request.headers["webhook-id"]), type, messageId: data.id });
       response.writeHead(204).end();
     } catch {
       refused++; // A signature that does not hold: the sender has to hear it, and the demo tells.
