@@ -74,6 +74,17 @@ describe("the witness has nothing against", () => {
   });
 });
 
+describe("a receipt under the Msg_Id of nothing (fate 0213)", () => {
+  const nameless = [receipt({ msgId: "zz" }), receipt({ msgId: "zy" })];
+  const one = { requests: [request({ parts: 1, text: "first [7-1] " })], receipts: nameless };
+  const submits = [submit({ parts: 1, textHex: Buffer.from("first [7-1] ").toString("hex") })];
+
+  it("may be what a text was delivered by (D14), and a text may expire all the same", () => {
+    expect(judge({ ...one, submits })).toEqual([]);
+    expect(judge({ ...one, submits, messages: [message({ status: "expired" })] })).toEqual([]);
+  });
+});
+
 describe("the witness objects to", () => {
   it("a part that was written twice (C1)", () => {
     expect(judge({ submits: [submit(), submit(), second()] })).toEqual(["C1 duplicated"]);

@@ -147,7 +147,8 @@ function expiredWithoutNeed(
   if (written.length === 0) {
     return [unexpected("witness", request, "expired, was never written, and is not uncertain")];
   }
-  const told = deliveredBySome(request, written, said);
+  // A receipt that names nothing is taken only where no answer named it either: it may help, and need not.
+  const told = deliveredBySome(request, written, (it) => said(it, "named"));
   // With two texts to one number under way nobody can say which of them a receipt is for (D14).
   return told && !sharesItsNumber && written.every((it) => it.result === 0)
     ? [unexpected("witness", request, "expired, and a supplier had delivered all of it")]
@@ -163,8 +164,8 @@ function deliveredBySome(request: Requested, written: readonly Submit[], said: S
 
 const isRejected = ({ result }: Submit): boolean => result !== null && result !== 0 && result !== THROTTLED;
 
-/** The receipts that a supplier sent for a submit. */
-type Said = (submit: Submit) => Receipt[];
+/** The receipts that a supplier sent for a submit; `named`: those alone that name it by its own Msg_Id. */
+type Said = (submit: Submit, which?: "named") => Receipt[];
 
 /**
  * By the Msg_Id that the supplier gave it, also where its answer hid that or never came; and those under a
@@ -177,9 +178,9 @@ function readReceipts(submits: readonly Submit[], receipts: readonly Receipt[]):
     receipts.filter((it) => !given.has(`${it.supplier} ${it.msgId}`)),
     (it) => `${it.supplier} ${it.to}`,
   );
-  return ({ supplier, msgId, to }) => [
+  return ({ supplier, msgId, to }, which) => [
     ...(byMsgId.get(`${supplier} ${msgId}`) ?? []),
-    ...(foreign.get(`${supplier} ${to}`) ?? []),
+    ...(which === "named" ? [] : (foreign.get(`${supplier} ${to}`) ?? [])),
   ];
 }
 
