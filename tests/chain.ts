@@ -62,6 +62,8 @@ export interface ChainOptions {
   tries?: number;
   /** How many of each background role run at once. */
   copies?: number;
+  /** What the roles log; nothing is kept where it is not given. */
+  log?: Log;
   /** How long a first workflow task may stay open for a decision. */
   lingerMs?: number;
   /** The worker does not hear when results calls. */
@@ -82,6 +84,8 @@ export class Chain {
   readonly #worker: Service;
   readonly #receiver: Server;
   readonly #newGateway: () => Gateway;
+  /** What a role would serve on /metrics. */
+  readonly metricsText: () => Promise<string>;
   #gateway: Gateway | undefined;
   #api = "";
 
@@ -97,6 +101,7 @@ export class Chain {
     services: Service[];
     worker: Service;
     newGateway: () => Gateway;
+    metricsText: () => Promise<string>;
   }) {
     this.database = it.database;
     this.config = it.config;
@@ -109,6 +114,7 @@ export class Chain {
     this.#services = it.services;
     this.#worker = it.worker;
     this.#newGateway = it.newGateway;
+    this.metricsText = it.metricsText;
     this.#receiver = createServer((request, response) => {
       let body = "";
       request.setEncoding("utf8").on("data", (chunk: string) => (body += chunk));
@@ -243,6 +249,7 @@ const FINAL = new Set(["delivered", "undelivered", "failed", "refused", "expired
 
 export async function startChain(options: ChainOptions = {}): Promise<Chain> {
   const databaseUrl = await freshDatabase();
+  const log = options.log ?? silent;
   const config = lingering(options.lingerMs, {
     DATABASE_URL: databaseUrl,
     REDIS_URL: servers.redisUrl(),
@@ -255,7 +262,7 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
   });
   const database = openDatabase(databaseUrl, "operations", 20, vault);
   const streams = openStreams(config.redisUrl, config.keyPrefix);
-  const temporal = await connectTemporal(config, silent);
+  const temporal = await connectTemporal(config, log);
   const accounts = (["3.0", "3.0", "2.0"] as const).map((version, index) => ({
     id: `sup_${index + 1}`,
     name: `supplier-${index + 1}`,
@@ -294,13 +301,13 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
   await database.run(TIMEOUT, [options.responseTimeoutMs ?? 10_000]);
 
   const metrics = createMetrics();
-  const shared = { database, streams, temporal, metrics, log: silent };
+  const shared = { database, streams, temporal, metrics, log };
   const copies = Array.from({ length: options.copies ?? 1 });
-  const tells = createTells({ temporal, metrics, log: silent }, config.temporal.results);
+  const tells = createTells({ temporal, metrics, log }, config.temporal.results);
   const reviews = createReviewSignal(config, database);
   const api = createApiService({
     database,
-    log: silent,
+    log,
     version: "test",
     runFile: undefined,
     openSurvey: () => openStreamSurvey(config.redisUrl, config.keyPrefix),
@@ -326,7 +333,7 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
     temporal,
     activities,
     lingers,
-    log: silent,
+    log,
     died: () => undefined,
   });
   const newGateway = (): Gateway =>
@@ -336,7 +343,7 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
       redisUrl: config.redisUrl,
       prefix: config.keyPrefix,
       streams,
-      log: silent,
+      log,
       onAnswer: () => undefined,
     });
   const chain = new Chain({
@@ -350,6 +357,7 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
     simulator,
     worker,
     newGateway,
+    metricsText: () => metrics.registry.metrics(),
     services: [
       reviews,
       api,
@@ -360,7 +368,7 @@ export async function startChain(options: ChainOptions = {}): Promise<Chain> {
       ...copies.flatMap(() => [
         createIntake(shared, config.temporal),
         createResults({ ...shared, calls, tells }, config.temporal),
-        createNotifier({ database, log: silent, allowLoopback: true, pollMs: 50 }),
+        createNotifier({ database, log, allowLoopback: true, pollMs: 50 }),
         ...createSweeper({ ...shared, tells }, { everyMs: 500, batch: 32 }),
       ]),
     ],
