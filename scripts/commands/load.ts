@@ -5,6 +5,7 @@ import { reportOf } from "../../load-tests/report.ts";
 import { type LoadSummary, TIERS, type Tier, runLoad } from "../../load-tests/run.ts";
 import type { TierResult } from "../../load-tests/tier.ts";
 import { PROFILES, type Profile } from "./floor.ts";
+import { printGatewayFigures } from "./gateway-figures.ts";
 import { type Place, SaidNo } from "./place.ts";
 import { table } from "./table.ts";
 
@@ -17,6 +18,8 @@ interface Options {
   saturation: number;
   profile: Profile;
   report?: string;
+  gatewayOnly?: boolean;
+  soak?: boolean;
   json?: boolean;
 }
 
@@ -46,9 +49,16 @@ export function addLoad(program: Command, place: Place): void {
     )
     .addOption(new Option("--profile <name>", "of the worker").choices(PROFILES).default("throughput"))
     .option("--report <file>", "write an HTML report")
+    .option(
+      "--gateway-only",
+      "what one gateway process can do, under .waybill/gateway-only/ (docs/gateway.md)",
+    )
+    .option("--soak", "with --gateway-only: let links flap for half an hour")
     .option("--json", "print JSON lines")
     .addHelpText("after", ABOUT)
-    .action((options: Options) => load(place, options));
+    .action((options: Options) =>
+      options.gatewayOnly === true ? printGatewayFigures(place, options) : load(place, options),
+    );
 }
 
 async function load(
