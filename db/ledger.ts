@@ -150,13 +150,13 @@ const RESERVED = statement<{ message_id: string }>(
   `SELECT message_id FROM ledger_transfers WHERE key = ANY($1::text[])`,
 );
 
+/** What is held was looked up under the account's lock, so a key that is there all the same is a fault (D13). */
 const RESERVE = statement<{ message_id: string }>(
   "ledger.reserve",
   `WITH moved AS (
      INSERT INTO ledger_transfers (key, kind, message_id, account_id, debit_pot, credit_pot, units)
      SELECT key, 'reserve', message_id, account_id, 'balance', 'held', units
        FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS t(key, message_id, account_id, units)
-     ON CONFLICT (key) DO NOTHING
      RETURNING account_id, units),
    summed AS (SELECT account_id, sum(units)::bigint AS units FROM moved GROUP BY account_id)
    UPDATE accounts SET balance_units = balance_units - summed.units, held_units = held_units + summed.units

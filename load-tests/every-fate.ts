@@ -173,7 +173,7 @@ function plan(index: number): Planned {
 function anyFate(): string {
   const draw = random();
   if (draw < 0.004) return oneOf(CUTS);
-  if (draw < 0.012) return oneOf(THROTTLED);
+  if (draw < 0.005) return oneOf(THROTTLED);
   return draw < 0.07 ? oneOf(ENDLESS) : oneOf(PLAIN);
 }
 

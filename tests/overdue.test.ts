@@ -2,7 +2,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Database } from "../db/client.ts";
 import type { FoldedBatch } from "../db/folding.ts";
+import { listReviews } from "../db/ops.ts";
 import { alertOverdue } from "../db/overdue.ts";
+import { openReviews } from "../db/reviews.ts";
+import { messageIdOf } from "../domain/ids.ts";
 import { foldBatch } from "../workers/fold-batch.ts";
 import {
   acceptedMessage,
@@ -152,5 +155,22 @@ describe("an event that cannot be folded", () => {
       await countOf(database, "supplier_events WHERE folded_at IS NULL AND due_at > received_at"),
     ).toBeGreaterThan(0);
     expect(idsOf(await told(database))).toEqual([poisoned]);
+  });
+});
+
+describe("the list of reviews", () => {
+  it("shows the one review that is open behind 10,000 that wait", async () => {
+    const attempt = await queuedAttempt(database);
+    await ask(
+      database,
+      `INSERT INTO reviews (attempt_id, message_id, reason, since, waiting_since)
+       SELECT '${attempt}_' || n, $1, 'outcome_unknown', now() - interval '1 day', now()
+         FROM generate_series(1, 10000) n`,
+      [messageIdOf(attempt)],
+    );
+    await openReviews(database, [{ attemptId: attempt, reason: "command_dead" }]);
+    await ask(database, `ANALYZE reviews`);
+
+    expect((await listReviews(database, undefined, 10)).map((it) => it.attempt_id)).toEqual([attempt]);
   });
 });
