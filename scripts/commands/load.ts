@@ -32,7 +32,11 @@ export function addLoad(program: Command, place: Place): void {
   program
     .command("load")
     .description("send at fixed rates, drain, and prove that nothing was lost, doubled or wrongly charged")
-    .option("--tiers <names>", "smoke, or messages a second", tiersOf, TIERS)
+    .addOption(
+      new Option("--tiers <names>", "smoke, or messages a second")
+        .argParser(tiersOf)
+        .default(TIERS, "smoke,20,30,50,100,200,300,500"),
+    )
     .option("--seconds <n>", "how long each tier sends", positive, 20)
     .addOption(
       new Option("--fates <which>", "what becomes of messages")
@@ -40,7 +44,11 @@ export function addLoad(program: Command, place: Place): void {
         .default("delivered"),
     )
     .option("--long-share <share>", "share of texts of three segments", shareOf, 0)
-    .option("--receipt-delay <time>", "0.3s and the like, or mix: 0.3, 3 and 60 s", delaysOf, [300])
+    .addOption(
+      new Option("--receipt-delay <time>", "0.3s and the like, or mix: 0.3, 3 and 60 s")
+        .argParser(delaysOf)
+        .default([300], "0.3s"),
+    )
     .option(
       "--saturation <messages>",
       "of the closed loop at the end; 0 leaves it and the floor out",
