@@ -861,7 +861,7 @@ export const notifications = pgTable(
     check("notifications_status", oneOf("status", ["pending", "delivered", "parked", "disabled"])),
     /** The claim steps from host to host in it, so its cost is hosts and not rows (E3). */
     index("notifications_of_host")
-      .on(t.applicationId, t.host, t.nextTryAt)
+      .on(t.applicationId, sql`md5(${t.host})`, t.nextTryAt)
       .where(sql`${t.status} = 'pending'`),
     index("notifications_newest").on(t.applicationId, t.createdAt.desc(), t.id.desc()),
   ],

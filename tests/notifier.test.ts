@@ -284,6 +284,30 @@ describe("an endpoint that fails pauses itself, not the others (E3)", () => {
     await due("evt_1");
     await startNotifier();
     await expectTries("evt_1", 1);
+  it("reads a bounded number of pages, however many hosts one application names", async () => {
+    const message = await messageOf("hosts");
+    await sql(`INSERT INTO notifications (id, message_id, application_id, url, body)
+      SELECT 'evt_h' || n, '${message}', 'app_a', 'http://h' || n || '.example/', '{}'
+        FROM generate_series(1, 20000) n`);
+    await sql("ANALYZE notifications");
+    expect(await pagesReadByClaim()).toBeLessThan(6_000);
+  });
+
+  it("comes to every host of an application in the end, and to another application at once (E3)", async () => {
+    const message = await messageOf("hosts");
+    await sql(`INSERT INTO notifications (id, message_id, application_id, url, body)
+      SELECT 'evt_h' || n, '${message}', 'app_a', 'http://h' || n || '.example/', '{}' FROM generate_series(1, 700) n`);
+    await due("evt_other", { application: "app_b" });
+    const claim = async (limit: number) =>
+      (await claimNotifications(database, claimOf("t", { limit }))).map(({ id }) => id);
+    const seen = new Set(await claim(2));
+    expect(seen).toContain("evt_other");
+    for (let claims = 0; seen.size < 701 && claims < 100; claims++) {
+      for (const id of await claim(128)) seen.add(id);
+    }
+    expect(seen.size).toBe(701);
+  });
+
     await due("evt_2");
     await due("evt_3", { application: "app_b" });
     await expectTries("evt_3", 1);

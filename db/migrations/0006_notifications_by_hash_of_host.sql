@@ -1,0 +1,2 @@
+DROP INDEX "notifications_of_host";--> statement-breakpoint
+CREATE INDEX "notifications_of_host" ON "notifications" USING btree ("application_id",md5("host"),"next_try_at") WHERE "notifications"."status" = 'pending';
