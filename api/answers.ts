@@ -243,6 +243,20 @@ export const webhooks = named(
 
 export const replayed = named("Replayed", z.object({ id: z.string(), status: z.literal("pending") }));
 
+export const replayedMany = named(
+  "ReplayedMany",
+  z.object({ replayed: count.describe("Sent again, each under its id"), nextCursor }),
+);
+
+export const rotatedSecret = named(
+  "RotatedSecret",
+  z.object({
+    secret: z.string().describe("Signs from now on; shown here alone"),
+    previousUntil: time.nullable().describe("Until then the secret before signs too"),
+    changed: z.boolean().describe("False where this secret signed already"),
+  }),
+);
+
 const part = z.object({ ready: z.boolean(), detail: z.string().optional() });
 
 export const readiness = named(

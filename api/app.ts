@@ -3,14 +3,15 @@ import express, { type Express, type RequestHandler } from "express";
 import { showAccount, showLedger } from "./account.ts";
 import { authentication, submissionRate } from "./authentication.ts";
 import { showBatch, submitBatch } from "./batches.ts";
-import { jsonBody } from "./body.ts";
+import { jsonBody, optionalJsonBody } from "./body.ts";
 import { showLiveness, showReadiness } from "./health.ts";
 import { cancelMessageOf, findMessages, showMessage, submitMessage, type WebhookCheck } from "./messages.ts";
 import { openApiDocument } from "./openapi.ts";
 import { opsRouter, type OpsDependencies } from "./ops/router.ts";
 import { pages, pageSecurity } from "./pages.ts";
 import { notFound, onlyMethods, problemEdge } from "./problems.ts";
-import { listWebhooks, replayWebhook } from "./webhooks.ts";
+import { rotateSecret } from "./webhook-secret.ts";
+import { listWebhooks, replayWebhook, replayWebhooks } from "./webhooks.ts";
 
 export interface AppDependencies extends OpsDependencies {
   /** Of this release, for the document. */
@@ -66,6 +67,14 @@ export function createApp(dependencies: AppDependencies): Express {
     .route("/v1/webhooks")
     .get(...known, listWebhooks(database))
     .all(onlyMethods("GET", "HEAD"));
+  app
+    .route("/v1/webhooks/replay")
+    .post(...known, ...jsonBody, replayWebhooks(database))
+    .all(onlyMethods("POST"));
+  app
+    .route("/v1/webhooks/secret")
+    .put(...known, ...optionalJsonBody, rotateSecret(database))
+    .all(onlyMethods("PUT"));
   app
     .route("/v1/webhooks/:id/replay")
     .post(...known, replayWebhook(database))

@@ -1,7 +1,9 @@
 /** Bodies: JSON in UTF-8, at most 1 MB, read only for who is let in. */
 import { isUtf8 } from "node:buffer";
 import express, { type Request, type RequestHandler } from "express";
-import { ProblemError } from "./problems.ts";
+import type { z } from "zod";
+import { refused } from "../domain/submission.ts";
+import { ProblemError, refuse } from "./problems.ts";
 
 const LIMIT_BYTES = 1_048_576;
 
@@ -49,3 +51,10 @@ export const optionalJsonBody: RequestHandler[] = jsonBody.map(
 
 const isEmpty = (request: Request): boolean =>
   request.is("*/*") === null || request.headers["content-length"] === "0";
+
+/** No body stands for an empty object; what it lacks is told by field. */
+export function readBody<T extends z.ZodType>(request: Request, schema: T): z.output<T> {
+  const parsed = schema.safeParse(request.body ?? {});
+  if (!parsed.success) throw refuse(refused(parsed.error));
+  return parsed.data;
+}

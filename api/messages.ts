@@ -23,7 +23,7 @@ import {
 import { unitsOf, type acceptedMessage, type AnswerOf, type listedMessage, type message } from "./answers.ts";
 import { callerOf } from "./authentication.ts";
 import { idempotencyKey, sendAccepted, sendFirstAnswerOrRefuse } from "./idempotency.ts";
-import { pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "./paging.ts";
+import { moment, pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "./paging.ts";
 import { ProblemError } from "./problems.ts";
 import { deliveryView } from "./webhooks.ts";
 import { consideredOf, timelineOf, waitingFor } from "./timeline.ts";
@@ -191,15 +191,6 @@ const attemptView = (
       receiptAt: segment.receipt_at,
     })),
 });
-
-/** What PostgreSQL can read too: from 1970, to the nanosecond, and with an offset that exists. */
-const moment = z.iso
-  .datetime({ offset: true })
-  .refine((at) => Date.parse(at) >= 0, "must not lie before 1970")
-  .refine(
-    (at) => /:\d\d(?:\.\d{1,9})?(?:Z|[+-](?:0\d|1[0-4]):\d\d)$/.test(at),
-    "must have at most 9 digits of a second, and an offset of at most 14 hours",
-  );
 
 export const messageQuery = z.strictObject({
   reference: reference.optional(),

@@ -17,6 +17,8 @@ import {
   messageList,
   readiness,
   replayed,
+  replayedMany,
+  rotatedSecret,
   shapes,
   webhooks,
 } from "./answers.ts";
@@ -24,7 +26,8 @@ import { READING_A_BODY, READING_A_QUERY, type Endpoint } from "./endpoint.ts";
 import { messageQuery } from "./messages.ts";
 import { OPS_ENDPOINTS } from "./ops/endpoints.ts";
 import { PROBLEM_TYPE } from "./problems.ts";
-import { webhookQuery } from "./webhooks.ts";
+import { secretBody } from "./webhook-secret.ts";
+import { replayBody, webhookQuery } from "./webhooks.ts";
 
 const SUBMITTING: ProblemCode[] = ["invalid_idempotency_key", "idempotency_key_reused", "rate_limited"];
 
@@ -111,6 +114,22 @@ const CUSTOMER_ENDPOINTS: Endpoint[] = [
     query: webhookQuery,
     answers: { 200: webhooks },
     problems: READING_A_QUERY,
+  },
+  {
+    method: "post",
+    path: "/v1/webhooks/replay",
+    summary: "Send the webhooks of a stretch of time again, each under its id, oldest first",
+    body: replayBody,
+    answers: { 202: replayedMany },
+    problems: [...READING_A_BODY, "invalid_cursor"],
+  },
+  {
+    method: "put",
+    path: "/v1/webhooks/secret",
+    summary: "Rotate the secret that signs webhooks; the one before signs too for a while",
+    body: secretBody,
+    answers: { 200: rotatedSecret },
+    problems: [...READING_A_BODY, "rotation_under_way"],
   },
   {
     method: "post",

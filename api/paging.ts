@@ -9,6 +9,15 @@ export const pageQuery = {
   limit: z.coerce.number().int().min(1).max(200).default(50),
 };
 
+/** What PostgreSQL can read too: from 1970, to the nanosecond, and with an offset that exists. */
+export const moment = z.iso
+  .datetime({ offset: true })
+  .refine((at) => Date.parse(at) >= 0, "must not lie before 1970")
+  .refine(
+    (at) => /:\d\d(?:\.\d{1,9})?(?:Z|[+-](?:0\d|1[0-4]):\d\d)$/.test(at),
+    "must have at most 9 digits of a second, and an offset of at most 14 hours",
+  );
+
 /** Unknown, repeated and unreadable parameters are refused like fields of a body. */
 export function readQuery<T extends z.ZodObject>(request: Request, schema: T): z.output<T> {
   const parsed = schema.safeParse(request.query);
@@ -32,7 +41,8 @@ export function pageOf<Row, View>(
   return { views: page.map(view), nextCursor: more ? encodeCursor(cursor(last)) : null };
 }
 
-const encodeCursor = (fields: string[]): string => Buffer.from(JSON.stringify(fields)).toString("base64url");
+export const encodeCursor = (fields: readonly string[]): string =>
+  Buffer.from(JSON.stringify(fields)).toString("base64url");
 
 /** Reads a cursor back; whatever does not match `fields` was not handed out here. */
 export function readCursor<T extends z.ZodTuple>(

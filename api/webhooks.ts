@@ -2,11 +2,21 @@
 import type { RequestHandler } from "express";
 import { z } from "zod";
 import type { Session } from "../db/client.ts";
-import { replayNotification } from "../db/notifications.ts";
+import { replayNotification, replayNotifications } from "../db/notifications.ts";
 import { listDeliveries, type DeliveryRow } from "../db/queries.ts";
-import type { AnswerOf, replayed, webhooks } from "./answers.ts";
+import type { AnswerOf, replayed, replayedMany, webhooks } from "./answers.ts";
 import { callerOf } from "./authentication.ts";
-import { pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "./paging.ts";
+import { readBody } from "./body.ts";
+import {
+  encodeCursor,
+  moment,
+  pageOf,
+  pageQuery,
+  positionFields,
+  readCursor,
+  readQuery,
+  rowsFor,
+} from "./paging.ts";
 import { ProblemError } from "./problems.ts";
 
 type Delivery = AnswerOf<typeof webhooks>["deliveries"][number];
@@ -50,6 +60,49 @@ export function replayWebhook(session: Session): RequestHandler<{ id: string }> 
     const found = NOTIFICATION_ID.test(id) && (await replayNotification(session, applicationId, id));
     if (found === false || found.kind === "not_found") throw new ProblemError("not_found");
     const answer: AnswerOf<typeof replayed> = { id, status: "pending" };
+    response.status(202).json(answer);
+  };
+}
+
+const REPLAYABLE = ["delivered", "parked", "disabled"] as const;
+const REPLAYED_AT_ONCE = 500;
+const REPLAYED_PER_CALL = 10_000;
+
+export const replayBody = z
+  .strictObject({
+    since: moment.describe("Made at this time or later"),
+    until: moment.describe("Made before this time"),
+    status: z
+      .array(z.enum(REPLAYABLE))
+      .min(1)
+      .default(["parked", "disabled"])
+      .describe("Which of them; what is still under way stays so"),
+    cursor: pageQuery.cursor,
+  })
+  .refine(({ since, until }) => Date.parse(since) < Date.parse(until), {
+    path: ["until"],
+    message: "must lie after since",
+  });
+
+/** In short transactions; where a call does not reach the end it says where the next one goes on. */
+export function replayWebhooks(session: Session): RequestHandler {
+  return async (request, response) => {
+    const { cursor, ...range } = readBody(request, replayBody);
+    const { applicationId } = callerOf(response);
+    let after = readCursor(cursor, positionFields);
+    let replayed = 0;
+    let more = true;
+    while (more && replayed < REPLAYED_PER_CALL) {
+      const wanted = { ...range, after: after && { at: after[0], id: after[1] }, limit: REPLAYED_AT_ONCE };
+      const page = await replayNotifications(session, applicationId, wanted);
+      if (page.last !== undefined) after = [page.last.at, page.last.id];
+      replayed += page.count;
+      more = page.count === REPLAYED_AT_ONCE;
+    }
+    const answer: AnswerOf<typeof replayedMany> = {
+      replayed,
+      nextCursor: more && after !== undefined ? encodeCursor(after) : null,
+    };
     response.status(202).json(answer);
   };
 }

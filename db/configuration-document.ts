@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { OPERATORS, RECEIPT_MODES } from "../domain/message.ts";
 import { isSignature } from "../domain/signature.ts";
-import { recipient, storable } from "../domain/submission.ts";
+import { recipient, storable, webhookSecret } from "../domain/submission.ts";
 import { portedPrefix } from "./intake-rules.ts";
 import type { SealedColumn, Vault } from "./vault.ts";
 
@@ -21,9 +21,6 @@ const active = z.boolean().optional();
 const absent = z.boolean().optional();
 const review = z.enum(["pending", "approved", "rejected"]).optional();
 const count = z.int().min(0);
-const webhookSecret = z
-  .string()
-  .regex(/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/, "must be whsec_ and 24 to 64 bytes in base64");
 
 /** The address in the form in which it is stored; undefined where webhooks may not go there. */
 export type WebhookAddress = (text: string) => string | undefined;

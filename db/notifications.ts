@@ -6,6 +6,8 @@
  * one endpoint's backlog is stepped over in one move and one tenant's failures pause nobody else (E3).
  */
 import { statement, type Session } from "./client.ts";
+import { rfc3339 } from "./rfc3339.ts";
+import { PREVIOUS_SIGNS } from "./webhook-secrets.ts";
 
 export interface ClaimedNotification {
   id: string;
@@ -119,7 +121,8 @@ const CLAIM = statement<Omit<ClaimedNotification, "body"> & { bodySealed: Buffer
      FROM applications a
     WHERE n.id = ANY (ARRAY(SELECT id FROM due)) AND a.id = n.application_id
    RETURNING n.id, n.application_id AS "applicationId", n.host, n.url, n.body_sealed AS "bodySealed",
-             a.webhook_secret AS secret, a.webhook_secret_previous AS "previousSecret",
+             a.webhook_secret AS secret,
+             CASE WHEN ${PREVIOUS_SIGNS} THEN a.webhook_secret_previous END AS "previousSecret",
              n.try_count - n.ladder_start + 1 AS "triesOnLadder",
              coalesce((SELECT true FROM webhook_gone g
                         WHERE g.application_id = n.application_id AND g.url = n.url), false) AS gone,
@@ -319,4 +322,59 @@ export async function replayNotification(on: Session, applicationId: string, id:
   const [before] = await on.run(REPLAY, [id, applicationId]);
   if (before === undefined) return { kind: "not_found" };
   return { kind: before.status === "pending" ? "in_progress" : "replayed" };
+}
+
+export interface ReplayRange {
+  /** RFC 3339. */
+  since: string;
+  until: string;
+  status: readonly ("delivered" | "parked" | "disabled")[];
+  /** Goes on behind this one. */
+  after: { at: string; id: string } | undefined;
+  limit: number;
+}
+
+export interface ReplayedPage {
+  count: number;
+  /** The newest of them. */
+  last: { at: string; id: string } | undefined;
+}
+
+/** The oldest first, so that a cursor passes each row once, also one that is delivered meanwhile. */
+const REPLAY_RANGE = statement<{ count: number; at: string | null; id: string | null }>(
+  "notifications.replay_range",
+  `WITH chosen AS MATERIALIZED (
+     SELECT id, created_at FROM notifications
+      WHERE application_id = $1 AND created_at >= $2::timestamptz AND created_at < $3::timestamptz
+        AND (created_at, id) > (coalesce($5::timestamptz, '-infinity'), coalesce($6::text, ''))
+        AND status = ANY ($4::text[])
+      ORDER BY created_at, id LIMIT $7 FOR NO KEY UPDATE
+   ), again AS (
+     UPDATE notifications n SET status = 'pending', next_try_at = now(), ladder_start = try_count
+       FROM chosen WHERE n.id = chosen.id
+     RETURNING n.application_id, n.host, n.url
+   ), back AS (
+     DELETE FROM webhook_gone gone USING again
+      WHERE gone.application_id = again.application_id AND gone.url = again.url
+   ), resumed AS (
+     UPDATE webhook_hosts failing SET paused_until = now()
+       FROM (SELECT DISTINCT application_id, host FROM again) again
+      WHERE failing.application_id = again.application_id AND failing.host = again.host
+   )
+   SELECT (SELECT count(*)::int FROM again) AS count, ${rfc3339("last.created_at")} AS at, last.id
+     FROM (SELECT 1) one
+     LEFT JOIN (SELECT created_at, id FROM chosen ORDER BY created_at DESC, id DESC LIMIT 1) last ON true`,
+);
+
+/** Sends a page of those made in a stretch of time again, each under its id (E3). */
+export async function replayNotifications(
+  on: Session,
+  applicationId: string,
+  { since, until, status, after, limit }: ReplayRange,
+): Promise<ReplayedPage> {
+  const values = [applicationId, since, until, status, after?.at, after?.id, limit];
+  const [row] = await on.run(REPLAY_RANGE, values);
+  const last =
+    row === undefined || row.at === null || row.id === null ? undefined : { at: row.at, id: row.id };
+  return { count: row?.count ?? 0, last };
 }

@@ -125,6 +125,8 @@ export const applications = pgTable(
     webhookSecret: text("webhook_secret").notNull(),
     /** Both sign while a secret is being rotated (interfaces §3). */
     webhookSecretPrevious: text("webhook_secret_previous"),
+    /** Null: until it is taken out. */
+    webhookSecretPreviousUntil: at("webhook_secret_previous_until"),
     createdAt: createdAt(),
   },
   (t) => [
@@ -859,7 +861,7 @@ export const notifications = pgTable(
     // One index a partition (add_partition): all of a message's lie in the same one.
     uniqueIndex("notifications_once").on(t.messageId, t.url),
     check("notifications_status", oneOf("status", ["pending", "delivered", "parked", "disabled"])),
-    /** The claim steps from host to host in it, so its cost is hosts and not rows (E3). */
+    /** The claim steps from host to host in it, from anywhere on, so its cost is hosts and not rows (E3). */
     index("notifications_of_host")
       .on(t.applicationId, sql`md5(${t.host})`, t.nextTryAt)
       .where(sql`${t.status} = 'pending'`),

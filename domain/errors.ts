@@ -52,6 +52,11 @@ export const PROBLEMS = {
     retryable: false,
     title: "The message ended, or a part of it may have reached a supplier",
   },
+  rotation_under_way: {
+    status: 409,
+    retryable: true,
+    title: "Two secrets sign already; a third has to wait, or to be forced",
+  },
   body_too_large: { status: 413, retryable: false, title: "The body is larger than 1 MB" },
   unsupported_media_type: {
     status: 415,

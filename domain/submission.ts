@@ -13,6 +13,11 @@ const BATCH_LIMIT = 1_000;
 /** 72 hours (D7). */
 const LONGEST_VALIDITY_SECONDS = 259_200;
 
+/** The form that Standard Webhooks gives a secret. */
+export const webhookSecret = z
+  .string()
+  .regex(/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/, "must be whsec_ and 24 to 64 bytes in base64");
+
 /** PostgreSQL stores neither NUL nor half of a surrogate pair, and no handset shows them. */
 export const storable = z
   .string()

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newToken } from "../db/keys.ts";
+import { newToken, newWebhookSecret } from "../db/keys.ts";
 import { listOf, startApi, textOf, type Answer, type ApiClient, type Call } from "./api-client.ts";
 import { until, vault } from "./servers.ts";
 
@@ -548,6 +548,80 @@ describe("account, ledger and webhooks", () => {
       to: "balance",
       units: 5,
     });
+  });
+});
+
+describe("the webhooks' secret (interfaces §3)", () => {
+  const rotate = (key: string, body?: object) => api.call("PUT", "/v1/webhooks/secret", { key, body });
+  const stored = async (application: string) =>
+    (
+      await api.sql(
+        `SELECT webhook_secret AS now, webhook_secret_previous AS before,
+                round(extract(epoch FROM webhook_secret_previous_until - clock_timestamp()) / 60)::int AS minutes
+           FROM applications WHERE id = $1`,
+        [application],
+      )
+    )[0];
+
+  it("is made and shown once, and the one before signs for a day", async () => {
+    const key = await api.addApplication("app_rotates");
+    const { status, body } = await rotate(key);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ secret: expect.stringMatching(/^whsec_/), changed: true });
+    expect(await stored("app_rotates")).toEqual({ now: body["secret"], before: "whsec_x", minutes: 1440 });
+    expect(await api.sql("SELECT action, effect FROM audit_log WHERE subject = 'app_rotates'")).toEqual([
+      { action: "rotate_webhook_secret", effect: "rotated" },
+    ]);
+  });
+
+  it("is not replaced while two sign, unless that is forced; then the first keeps its time", async () => {
+    const key = await api.addApplication("app_hasty");
+    const first = await rotate(key, { overlapSeconds: 3600 });
+    expect(await rotate(key)).toMatchObject({ status: 409, body: { code: "rotation_under_way" } });
+    const same = await rotate(key, { secret: first.body["secret"] });
+    expect(same).toMatchObject({ status: 200, body: { changed: false } });
+    const forced = await rotate(key, { force: true });
+    expect(await stored("app_hasty")).toEqual({ now: forced.body["secret"], before: "whsec_x", minutes: 60 });
+  });
+
+  it("replaces the one before at once where no overlap is wanted", async () => {
+    const key = await api.addApplication("app_leaked");
+    const secret = newWebhookSecret();
+    expect(await rotate(key, { secret, overlapSeconds: 0 })).toMatchObject({ body: { previousUntil: null } });
+    expect(await stored("app_leaked")).toEqual({ now: secret, before: null, minutes: null });
+  });
+
+  it.each([{ secret: "short" }, { overlapSeconds: 604_801 }, { overlapSeconds: -1 }, { force: "yes" }])(
+    "refuses %o",
+    async (body) => {
+      expect(await rotate(api.demoKey, body)).toMatchObject({ status: 400, body: { code: "invalid_field" } });
+    },
+  );
+});
+
+describe("replay of a stretch of time (E3)", () => {
+  const replay = (body: object, key = api.demoKey) => api.call("POST", "/v1/webhooks/replay", { key, body });
+
+  it("sends what was parked again, of the caller alone, and says how many", async () => {
+    const { body } = await post("/v1/batches", { messages: [hello({ to: "13600000010" })] });
+    const event = await notificationOf(textOf(body["items"]?.[0]?.["id"]));
+    await api.sql("UPDATE notifications SET status = 'parked' WHERE id = $1", [event]);
+    const range = { since: "2026-01-01T00:00:00Z", until: "2999-01-01T00:00:00+08:00" };
+
+    expect((await replay(range, api.otherKey)).body).toEqual({ replayed: 0, nextCursor: null });
+    expect(await replay(range)).toMatchObject({ status: 202, body: { replayed: 1, nextCursor: null } });
+    expect((await replay(range)).body).toEqual({ replayed: 0, nextCursor: null });
+  });
+
+  it.each([
+    {},
+    { since: "2026-01-01T00:00:00Z" },
+    { since: "2026-01-02T00:00:00Z", until: "2026-01-01T00:00:00Z" },
+    { since: "yesterday", until: "2026-01-01T00:00:00Z" },
+    { since: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z", status: ["pending"] },
+    { since: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z", cursor: "x" },
+  ])("refuses %o", async (body) => {
+    expect((await replay(body)).status).toBe(400);
   });
 });
 

@@ -10,6 +10,7 @@ import {
   recordDelivered,
   recordFailed,
   replayNotification,
+  replayNotifications,
   type ClaimRequest,
 } from "../db/notifications.ts";
 import { LADDER_SUM_MS, TRY_LADDER_MS } from "../domain/webhook.ts";
@@ -69,6 +70,21 @@ describe("a webhook call", () => {
     expect(() => new Webhook(newWebhookSecret()).verify(call?.body ?? "", call?.headers ?? {})).toThrow();
     expect(await triesOf("evt_1")).toEqual([{ http_status: 200, error: null }]);
     await eventually(() => expect(outcomes).toEqual(["delivered"]));
+  });
+
+  it("is signed by the former secret for no longer than the overlap lasts", async () => {
+    const until = (when: string) =>
+      sql(`UPDATE applications SET webhook_secret_previous_until = now() ${when} WHERE id = 'app_b'`);
+    const signaturesOf = (call: Call | undefined) => call?.headers["webhook-signature"]?.split(" ").length;
+    await until("+ interval '1 hour'");
+    await due("evt_1", { application: "app_b" });
+    await startNotifier();
+    await statusOf("evt_1", "delivered");
+    await until("- interval '1 second'");
+    await due("evt_2", { application: "app_b" });
+    await statusOf("evt_2", "delivered");
+    await sql(`UPDATE applications SET webhook_secret_previous_until = NULL`);
+    expect(receiver.calls.map(signaturesOf)).toEqual([2, 1]);
   });
 
   it("is made again under the same id and with a signature of its own time (E1)", async () => {
@@ -192,6 +208,35 @@ describe("giving up, and beginning again (E3)", () => {
     expect(await replayNotification(database, "app_a", "evt_1")).toEqual({ kind: "in_progress" });
   });
 
+  it("replays a stretch of time, oldest first and page by page, and nothing that is still under way", async () => {
+    for (const [index, id] of ["evt_1", "evt_2", "evt_3", "evt_4", "evt_5"].entries()) {
+      await due(id, { dueMsAgo: -60_000 });
+      await sql(`UPDATE notifications SET created_at = '2026-01-01T00:00:0${index}Z',
+        status = '${id === "evt_3" ? "pending" : "parked"}' WHERE id = '${id}'`);
+    }
+    await due("evt_b", { application: "app_b" });
+    await sql(
+      `UPDATE notifications SET status = 'parked', created_at = '2026-01-01T00:00:01Z' WHERE id = 'evt_b'`,
+    );
+    const range = {
+      since: "2026-01-01T00:00:01Z",
+      until: "2026-01-01T00:00:04Z",
+      status: ["parked"] as const,
+    };
+
+    const first = await replayNotifications(database, "app_a", { ...range, after: undefined, limit: 1 });
+    expect(first).toEqual({ count: 1, last: { at: "2026-01-01T00:00:01.000000Z", id: "evt_2" } });
+    const rest = await replayNotifications(database, "app_a", { ...range, after: first.last, limit: 9 });
+    expect(rest).toMatchObject({ count: 1, last: { id: "evt_4" } });
+    const none = await replayNotifications(database, "app_a", { ...range, after: rest.last, limit: 9 });
+    expect(none).toEqual({ count: 0, last: undefined });
+    expect(await rows("SELECT id FROM notifications WHERE status = 'parked' ORDER BY id")).toEqual([
+      { id: "evt_1" },
+      { id: "evt_5" },
+      { id: "evt_b" },
+    ]);
+  });
+
   it("stops calling an address that answered 410 until a person replays (interfaces §3)", async () => {
     receiver.answer = (_, response) => response.writeHead(410).end();
     const url = receiver.url("/gone");
@@ -239,6 +284,25 @@ describe("an endpoint that fails pauses itself, not the others (E3)", () => {
     expect(again.map((one) => one.id)).toEqual(["evt_good"]);
   });
 
+  it("reads a bounded number of pages, however many hosts one application names", async () => {
+    await backlog(20_000, "http://h", ".example/");
+    await sql("ANALYZE notifications");
+    expect(await pagesReadByClaim()).toBeLessThan(9_000);
+  });
+
+  it("comes to every host of an application in the end, and to another application at once (E3)", async () => {
+    await backlog(700, "http://h", ".example/");
+    await due("evt_other", { application: "app_b" });
+    const claim = async (limit: number) =>
+      (await claimNotifications(database, claimOf("t", { limit }))).map(({ id }) => id);
+    const seen = new Set(await claim(2));
+    expect(seen).toContain("evt_other");
+    for (let claims = 0; seen.size < 701 && claims < 100; claims++) {
+      for (const id of await claim(128)) seen.add(id);
+    }
+    expect(seen.size).toBe(701);
+  });
+
   it("reads a claim's worth of pages, however long the backlog", async () => {
     await backlog(10_000, "http://dead.example/");
     await due("evt_good", { url: "http://good.example/" });
@@ -284,30 +348,6 @@ describe("an endpoint that fails pauses itself, not the others (E3)", () => {
     await due("evt_1");
     await startNotifier();
     await expectTries("evt_1", 1);
-  it("reads a bounded number of pages, however many hosts one application names", async () => {
-    const message = await messageOf("hosts");
-    await sql(`INSERT INTO notifications (id, message_id, application_id, url, body)
-      SELECT 'evt_h' || n, '${message}', 'app_a', 'http://h' || n || '.example/', '{}'
-        FROM generate_series(1, 20000) n`);
-    await sql("ANALYZE notifications");
-    expect(await pagesReadByClaim()).toBeLessThan(6_000);
-  });
-
-  it("comes to every host of an application in the end, and to another application at once (E3)", async () => {
-    const message = await messageOf("hosts");
-    await sql(`INSERT INTO notifications (id, message_id, application_id, url, body)
-      SELECT 'evt_h' || n, '${message}', 'app_a', 'http://h' || n || '.example/', '{}' FROM generate_series(1, 700) n`);
-    await due("evt_other", { application: "app_b" });
-    const claim = async (limit: number) =>
-      (await claimNotifications(database, claimOf("t", { limit }))).map(({ id }) => id);
-    const seen = new Set(await claim(2));
-    expect(seen).toContain("evt_other");
-    for (let claims = 0; seen.size < 701 && claims < 100; claims++) {
-      for (const id of await claim(128)) seen.add(id);
-    }
-    expect(seen.size).toBe(701);
-  });
-
     await due("evt_2");
     await due("evt_3", { application: "app_b" });
     await expectTries("evt_3", 1);
@@ -598,17 +638,18 @@ async function messageOf(id: string): Promise<string> {
   return message;
 }
 
-async function backlog(count: number, url: string): Promise<void> {
+/** Due for an hour, at `url` with their number behind it and then `rest`. */
+async function backlog(count: number, url: string, rest = ""): Promise<void> {
   const message = await messageOf("evt_backlog");
   const bodies = Array.from({ length: count }, (_, n) => bodyOf(`evt_backlog_${n + 1}`, "{}"));
   await database.run(
     statement(
       "test.backlog",
       `INSERT INTO notifications (id, message_id, application_id, url, body_sealed, next_try_at)
-       SELECT 'evt_backlog_' || n, $1, 'app_a', $2 || n, body, now() - interval '1 hour'
+       SELECT 'evt_backlog_' || n, $1, 'app_a', $2 || n || $4, body, now() - interval '1 hour'
          FROM unnest($3::bytea[]) WITH ORDINALITY AS t(body, n)`,
     ),
-    [message, url, bodies],
+    [message, url, bodies, rest],
   );
 }
 

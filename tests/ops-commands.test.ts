@@ -131,6 +131,14 @@ describe("what a command changes", () => {
     expect(printed).toEqual(["Publication of app_demo is live: changed from shadow to inherit"]);
   });
 
+  it("webhooks of a stretch of time", async () => {
+    expect(await run("webhooks", "replay", "--since", "2026-01-01T00:00:00Z", "--json")).toBe(0);
+    expect(document()).toEqual({ replayed: 0 });
+    printed = [];
+    expect(await run("webhooks", "replay", "--since", "yesterday")).toBe(1);
+    expect(await run("webhooks", "replay", "--since", "2026-01-01T00:00:00Z", "--status", "lost")).toBe(2);
+  });
+
   it("an alert", async () => {
     await api.sql("INSERT INTO alerts (kind, subject) VALUES ('step_overdue', 'att_1')");
     await run("alerts");

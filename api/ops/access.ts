@@ -1,12 +1,10 @@
 /** Who may look and who may change: tokens of people, apart from the keys of customers. */
 import type { Request, RequestHandler, Response } from "express";
-import type { z } from "zod";
 import type { Author } from "../../db/audit.ts";
 import type { Session } from "../../db/client.ts";
 import { tokenHash } from "../../db/keys.ts";
 import { findOpsToken, type OpsToken } from "../../db/ops-tokens.ts";
-import { refused } from "../../domain/submission.ts";
-import { ProblemError, refuse } from "../problems.ts";
+import { ProblemError } from "../problems.ts";
 
 /** Lets a request on with an active token of either role; a viewer's only where it asks. */
 export const access =
@@ -31,10 +29,3 @@ export const authorOf = (response: Response, note: string | undefined): Author =
   actor: (response.locals["opsToken"] as OpsToken).id,
   note,
 });
-
-/** No body stands for an empty object; what it lacks is told by field. */
-export function readBody<T extends z.ZodType>(request: Request, schema: T): z.output<T> {
-  const parsed = schema.safeParse(request.body ?? {});
-  if (!parsed.success) throw refuse(refused(parsed.error));
-  return parsed.data;
-}

@@ -9,7 +9,8 @@ import type { Resolution } from "../../domain/steps.ts";
 import type { AnswerOf } from "../answers.ts";
 import { numberField, pageOf, pageQuery, positionFields, readCursor, readQuery, rowsFor } from "../paging.ts";
 import { ProblemError } from "../problems.ts";
-import { authorOf, readBody } from "./access.ts";
+import { readBody } from "../body.ts";
+import { authorOf } from "./access.ts";
 import type { alerts, auditTrail, clearedAlert, resolved, reviews } from "./answers.ts";
 import { noteBody, resolutionBody } from "./bodies.ts";
 

@@ -4,7 +4,8 @@ import { changeChannel, listChannels, type ChannelRow } from "../../db/channels.
 import type { Database, Session } from "../../db/client.ts";
 import type { AnswerOf } from "../answers.ts";
 import { ProblemError } from "../problems.ts";
-import { authorOf, readBody } from "./access.ts";
+import { readBody } from "../body.ts";
+import { authorOf } from "./access.ts";
 import type { changedChannel, channel, channels } from "./answers.ts";
 import { channelBody } from "./bodies.ts";
 

@@ -5,7 +5,8 @@ import { books as readBooks } from "../../db/ledger.ts";
 import { topUpOnce } from "../../db/ops-changes.ts";
 import { unitsOf, type AnswerOf } from "../answers.ts";
 import { ProblemError } from "../problems.ts";
-import { authorOf, readBody } from "./access.ts";
+import { readBody } from "../body.ts";
+import { authorOf } from "./access.ts";
 import type { books, toppedUp } from "./answers.ts";
 import { topUpBody } from "./bodies.ts";
 

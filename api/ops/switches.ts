@@ -14,7 +14,8 @@ import {
 } from "../../db/publication.ts";
 import type { AnswerOf } from "../answers.ts";
 import { ProblemError } from "../problems.ts";
-import { authorOf, readBody } from "./access.ts";
+import { readBody } from "../body.ts";
+import { authorOf } from "./access.ts";
 import type { changedPublication, publication, switched } from "./answers.ts";
 import { publicationBody, switchBody } from "./bodies.ts";
 

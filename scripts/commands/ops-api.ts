@@ -6,5 +6,9 @@ export const askOps = <Answer>(run: RunFile, method: string, path: string, body?
   call(`${run.api}/ops/v1/${path}`, run.opsToken, method, body);
 
 /** What the application of run.json may ask: its own webhooks. */
-export const askAsCustomer = <Answer>(run: RunFile, method: string, path: string): Promise<Answer> =>
-  call(`${run.api}/v1/${path}`, run.apiKey, method);
+export const askAsCustomer = <Answer>(
+  run: RunFile,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<Answer> => call(`${run.api}/v1/${path}`, run.apiKey, method, body);
