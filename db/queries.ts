@@ -2,8 +2,8 @@
  * The read side for customers: who calls, lists with keyset cursors, progress of a batch, account and
  * ledger. One message's whole story is in story.ts.
  */
-import { and, eq, gte, lt, sql, type SQL } from "drizzle-orm";
-import type { MessageStatus } from "../domain/message.ts";
+import { and, eq, gte, isNotNull, isNull, lt, sql, type SQL } from "drizzle-orm";
+import { isFinal, type MessageStatus } from "../domain/message.ts";
 import { statement, type Database, type Session } from "./client.ts";
 import type { Sender } from "./inbox.ts";
 import { rfc3339 } from "./rfc3339.ts";
@@ -107,11 +107,22 @@ export const opened = <Row extends SealedMessage>(
   text: vault.openText("messages.text", row.id, textSealed),
 });
 
+/**
+ * Beside the status what an index knows about it: whoever looks for a few that failed, or that are still
+ * open, must not walk through a million that were delivered.
+ */
+function ofStatus(status: MessageStatus | undefined): SQL[] {
+  if (status === undefined) return [];
+  const same = eq(messages.status, status);
+  if (!isFinal(status)) return [same, isNull(messages.finalAt)];
+  return status === "delivered" ? [same] : [same, isNotNull(messages.reason)];
+}
+
 /** The conditions of a filter, without the application. */
 export const matching = (vault: Vault, filter: MessageFilter): (SQL | undefined)[] => [
   filter.reference === undefined ? undefined : eq(messages.reference, filter.reference),
   filter.to === undefined ? undefined : eq(messages.numberHash, vault.hash(filter.to)),
-  filter.status === undefined ? undefined : eq(messages.status, filter.status),
+  ...ofStatus(filter.status),
   filter.batch === undefined ? undefined : eq(messages.batchId, filter.batch),
   filter.since === undefined ? undefined : gte(messages.createdAt, sql`${filter.since}::timestamptz`),
   filter.until === undefined ? undefined : lt(messages.createdAt, sql`${filter.until}::timestamptz`),

@@ -413,6 +413,10 @@ export const messages = pgTable(
       .on(t.applicationId, t.reference, t.createdAt.desc(), t.id.desc())
       .where(sql`${t.reference} IS NOT NULL`),
     index("messages_by_number").on(t.applicationId, t.numberHash, t.createdAt.desc(), t.id.desc()),
+    /** Everything that ended otherwise than delivered has a reason. */
+    index("messages_with_a_reason")
+      .on(t.applicationId, t.createdAt.desc(), t.id.desc())
+      .where(sql`${t.reason} IS NOT NULL`),
     index("messages_of_batch")
       .on(t.batchId)
       .where(sql`${t.batchId} IS NOT NULL`),

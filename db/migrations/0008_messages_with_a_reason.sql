@@ -1,0 +1,1 @@
+CREATE INDEX "messages_with_a_reason" ON "messages" USING btree ("application_id","created_at" DESC NULLS LAST,"id" DESC NULLS LAST) WHERE "messages"."reason" IS NOT NULL;
