@@ -223,7 +223,7 @@ const COMMIT = statement<{ id: string }>(
         SET status = CASE WHEN m.status = 'accepted' THEN 'queued' ELSE m.status END,
             queued_at = coalesce(m.queued_at, clock_timestamp())
        FROM attempt WHERE m.id = attempt.message_id),
-   taken_up AS (DELETE FROM inbox WHERE attempt_id IN (SELECT id FROM attempt))
+   taken_up AS (DELETE FROM inbox WHERE attempt_id IN (SELECT id COLLATE "default" FROM attempt))
    SELECT id FROM attempt`,
 );
 

@@ -177,7 +177,7 @@ const BATCH_PROGRESS = statement<BatchProgress>(
   "queries.batch_progress",
   `SELECT b.id, b.item_count, ${rfc3339("b.created_at")} AS created_at, ${rfc3339("now()")} AS as_of,
      (SELECT coalesce(json_object_agg(s.status, s.count), '{}') FROM (
-        SELECT status, count(*)::int AS count FROM messages WHERE batch_id = b.id GROUP BY status
+        SELECT status, count(*)::int AS count FROM messages WHERE batch_id = b.id COLLATE "default" GROUP BY status
       ) s) AS counts
    FROM batches b WHERE b.id = $1 AND b.application_id = $2`,
 );

@@ -170,7 +170,7 @@ const FACTS = statement<FactsRow>(
   "reservation.facts",
   `SELECT m.id, m.application_id, m.account_id, m.number_hash, m.price_units, m.status, m.current_attempt_id,
           m.expires_at <= clock_timestamp() AS past_limit,
-          EXISTS (SELECT 1 FROM ledger_transfers l WHERE l.key = 'reserve:' || m.id) AS reserved,
+          EXISTS (SELECT 1 FROM ledger_transfers l WHERE l.key = 'reserve:' || m.id COLLATE "default") AS reserved,
           p.active AS application_active, e.active AS enterprise_active,
           ${OPERATOR} AS operator,
           s.id AS signature_id, s.status AS signature_status,

@@ -279,7 +279,7 @@ const LOCKED = statement<Locked>(
                      AND NOT EXISTS (SELECT 1 FROM attempts tried
                                       WHERE ${attemptOf("m.id", "tried.id")} AND tried.channel_id = c.id))
             AS another_channel,
-          (SELECT v.reason FROM reviews v WHERE v.attempt_id = a.id AND v.waiting_since IS NULL) AS review_reason
+          (SELECT v.reason FROM reviews v WHERE v.attempt_id = a.id COLLATE "default" AND v.waiting_since IS NULL) AS review_reason
      FROM attempts a
      LEFT JOIN suppliers u ON u.id = a.supplier_id
      JOIN messages m ON m.id = a.message_id

@@ -4,7 +4,7 @@
  */
 import type { AttemptState, MessageStatus, SegmentReceipt, SegmentResult } from "../domain/message.ts";
 import { statement, type Session } from "./client.ts";
-import { attemptOf, notificationOf } from "./of-message.ts";
+import { attemptOf, notificationOf, submitOf } from "./of-message.ts";
 import { modeOf, type PublicationMode } from "./publication.ts";
 import { rfc3339 } from "./rfc3339.ts";
 
@@ -154,7 +154,14 @@ const same = (table: string, ...names: string[]): Record<string, string> =>
 const times = (table: string, ...names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, rfc3339(`${table}.${name}`)]));
 
-const OF_ATTEMPTS = `JOIN attempts a ON ${attemptOf("m.id", "a.id")} AND a.id =`;
+/**
+ * The message's id as it was asked for: what is looked for by it is found along a key, where a join of two
+ * partitioned tables is planned as if it gave thousands of rows.
+ */
+const ID = "$1::text";
+
+/** Attempts of one message in their order: the ids differ in the number at their end. */
+const inOrder = (attemptId: string): string => `length(${attemptId}), ${attemptId}`;
 
 type SealedFacts = Omit<MessageFacts, "number" | "text"> & { number_sealed: Buffer; text_sealed: Buffer };
 
@@ -173,7 +180,7 @@ const MESSAGE_FACTS = statement<SealedFacts>(
          ...same("a", "route", "outcome", "reason"),
          ...times("a", "created_at", "queued_at", "decided_at"),
        },
-       `FROM attempts a LEFT JOIN channels c ON c.id = a.channel_id WHERE ${attemptOf("m.id", "a.id")}`,
+       `FROM attempts a LEFT JOIN channels c ON c.id = a.channel_id WHERE ${attemptOf(ID, "a.id")}`,
        "a.number",
      )} AS attempts,
      ${rows(
@@ -181,8 +188,8 @@ const MESSAGE_FACTS = statement<SealedFacts>(
          ...same("s", "attempt_id", "part", "result", "result_code", "receipt", "receipt_stat"),
          ...times("s", "result_at", "receipt_at"),
        },
-       `FROM segments s ${OF_ATTEMPTS} s.attempt_id`,
-       "a.number, s.part",
+       `FROM segments s WHERE ${attemptOf(ID, "s.attempt_id")}`,
+       `${inOrder("s.attempt_id")}, s.part`,
      )} AS segments,
      ${rows(
        {
@@ -190,20 +197,22 @@ const MESSAGE_FACTS = statement<SealedFacts>(
          mode: modeOf("o.application_id"),
          ...times("o", "published_at", "updated_at"),
        },
-       `FROM submit_outbox o ${OF_ATTEMPTS} o.attempt_id WHERE o.submit_id = a.submit_id`,
-       "a.number",
+       `FROM submit_outbox o WHERE ${submitOf(ID, "o.submit_id")}`,
+       inOrder("o.attempt_id"),
      )} AS commands,
      ${rows(
        {
          ...same("t", "attempt_id", "part", "write_number", "kind", "answer"),
          ...times("t", "taken_at", "answered_at"),
        },
-       `FROM takes t ${OF_ATTEMPTS} t.attempt_id WHERE t.submit_id = a.submit_id`,
-       "a.number, t.part, t.write_number",
+       `FROM takes t WHERE ${submitOf(ID, "t.submit_id")}`,
+       `${inOrder("t.attempt_id")}, t.part, t.write_number`,
      )} AS takes,
      ${rows(
        { id: "e.id::text", ...same("e", "attempt_id", "part", "stat", "fate"), ...times("e", "received_at") },
-       `FROM supplier_events e ${OF_ATTEMPTS} e.attempt_id WHERE e.kind = 'receipt'`,
+       `FROM supplier_events e
+         WHERE e.attempt_id = ANY (ARRAY(SELECT a.id COLLATE "default" FROM attempts a WHERE ${attemptOf(ID, "a.id")}))
+           AND e.attempt_id IS NOT NULL AND e.kind = 'receipt'`,
        "e.id",
      )} AS receipts,
      ${rows(
@@ -213,7 +222,7 @@ const MESSAGE_FACTS = statement<SealedFacts>(
          units: "l.units::text",
          ...times("l", "created_at"),
        },
-       "FROM ledger_transfers l WHERE l.message_id = m.id",
+       `FROM ledger_transfers l WHERE l.message_id = ${ID}`,
        "l.id",
      )} AS transfers,
      ${rows(
@@ -221,7 +230,7 @@ const MESSAGE_FACTS = statement<SealedFacts>(
          ...same("n", "id", "url", "status", "try_count"),
          ...times("n", "next_try_at", "created_at", "delivered_at"),
        },
-       `FROM notifications n WHERE ${notificationOf("m.id", "n.id")}`,
+       `FROM notifications n WHERE ${notificationOf(ID, "n.id")}`,
        "n.created_at, n.id",
      )} AS notifications,
      ${rows(
@@ -229,7 +238,7 @@ const MESSAGE_FACTS = statement<SealedFacts>(
          ...same("y", "notification_id", "try_number", "http_status", "error", "duration_ms"),
          ...times("y", "at"),
        },
-       `FROM notification_tries y WHERE ${notificationOf("m.id", "y.notification_id")}`,
+       `FROM notification_tries y WHERE ${notificationOf(ID, "y.notification_id")}`,
        "y.at, y.notification_id, y.try_number",
      )} AS tries
    FROM messages m
