@@ -1,6 +1,6 @@
 /**
  * The witness log of one simulated supplier over HTTP (interfaces §6): what was submitted, what was sent,
- * counts, and faults to order.
+ * counts, faults to order, and texts from recipients.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,6 +8,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { deviations } from "./simulator-deviations.ts";
+import { inboundRequest } from "./simulator-inbound.ts";
 import type { SimulatedSupplier } from "./simulator-supplier.ts";
 
 const faultsBody = z.strictObject({
@@ -61,6 +62,8 @@ export class LogServer {
         return this.#disturb(request, response);
       case "PUT /deviations":
         return this.#deviate(request, response);
+      case "POST /inbound":
+        return this.#receive(request, response);
       default:
         return sendJson(response, 404, { code: "not_found" });
     }
@@ -80,6 +83,12 @@ export class LogServer {
     if (!wanted.success) return sendJson(response, 400, { code: "bad_deviations" });
     this.#supplier.deviate(wanted.data);
     return sendJson(response, 200, this.#supplier.stats().deviations);
+  }
+
+  async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const wanted = inboundRequest.safeParse(await readJson(request));
+    if (!wanted.success) return sendJson(response, 400, { code: "bad_inbound" });
+    return sendJson(response, 202, { msgIds: this.#supplier.receive(wanted.data) });
   }
 }
 

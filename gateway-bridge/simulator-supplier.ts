@@ -13,6 +13,7 @@ import { Connection, spokenVersion, type ConnectionOwner } from "./simulator-con
 import { Deliveries, type DeliveryOptions } from "./simulator-deliveries.ts";
 import { deviantPlan, isThrottledNow, type Deviations } from "./simulator-deviations.ts";
 import type { Fates, Plan, PlannedAnswer, PlannedReceipt, SeenSubmit } from "./simulator-fates.ts";
+import { InboundTexts, type InboundRequest } from "./simulator-inbound.ts";
 import { SlidingSecond } from "./simulator-limits.ts";
 import { OwedReceipts, type OwedReceipt } from "./simulator-owed.ts";
 import { Timers } from "./simulator-timers.ts";
@@ -106,6 +107,7 @@ export class SimulatedSupplier implements ConnectionOwner {
   readonly #owed: OwedReceipts;
   readonly #deliveries: Deliveries;
   readonly #timers = new Timers();
+  readonly #inbound: InboundTexts;
   readonly #ids: MsgIdSource;
   readonly #run = Date.now().toString(36);
   /** Every open connection, logged in or not, with the slots of its window that are taken. */
@@ -138,6 +140,7 @@ export class SimulatedSupplier implements ConnectionOwner {
     this.#owed = new OwedReceipts(folder);
     const deviations = (): Deviations => this.#deviations;
     this.#deliveries = new Deliveries(this.#owed, this.#witness, this.#timers, { ...around, deviations });
+    this.#inbound = new InboundTexts(this.#timers, around.redeliverAfterMs);
     this.#server = createServer((socket) => this.#accept(socket));
   }
 
@@ -195,7 +198,14 @@ export class SimulatedSupplier implements ConnectionOwner {
     if (blackhole === undefined) return;
     this.#faults.blackhole = blackhole;
     for (const connection of this.#connections.keys()) connection.silence(blackhole);
-    if (!blackhole) this.#deliveries.pump();
+    if (blackhole) return;
+    this.#deliveries.pump();
+    this.#inbound.pump();
+  }
+
+  /** A recipient writes. Answers the Msg_Ids of what is sent, in order. */
+  receive(request: InboundRequest): string[] {
+    return this.#inbound.add(request, () => this.#ids.next());
   }
 
   login(_connection: Connection, pdu: Connect): { version: CmppVersion } | { status: number } {
@@ -210,6 +220,7 @@ export class SimulatedSupplier implements ConnectionOwner {
 
   loggedIn(connection: Connection): void {
     this.#deliveries.loggedIn(connection);
+    this.#inbound.loggedIn(connection);
   }
 
   submit(connection: Connection, pdu: Submit): void {
@@ -245,13 +256,14 @@ export class SimulatedSupplier implements ConnectionOwner {
   }
 
   delivered(connection: Connection, pdu: DeliverResp): void {
-    this.#deliveries.answered(connection, pdu);
+    if (!this.#inbound.answered(connection, pdu)) this.#deliveries.answered(connection, pdu);
     this.#planFlush();
   }
 
   closed(connection: Connection): void {
     this.#connections.delete(connection);
     this.#deliveries.closed(connection);
+    this.#inbound.closed(connection);
   }
 
   wantsFlush(connection: Connection): void {

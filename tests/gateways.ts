@@ -353,6 +353,16 @@ export class Surroundings {
     if (!response.ok) throw new Error(`no such fault: ${response.status}`);
   }
 
+  /** A recipient writes through supplier `position` (gateway-bridge/simulator-inbound.ts). */
+  async inbound(request: object, position = 1): Promise<void> {
+    const response = await fetch(`${this.#supplier(position).logUrl}/inbound`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(request),
+    });
+    if (!response.ok) throw new Error(`no such text: ${response.status}`);
+  }
+
   port(position: number): number {
     return this.#supplier(position).cmppPort;
   }
