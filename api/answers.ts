@@ -16,6 +16,7 @@ export const named = <T extends z.ZodType>(id: string, schema: T): T => {
 
 export const time = z.iso.datetime({ offset: true });
 export const messageId = z.string().regex(/^msg_[0-9A-Z]{26}$/);
+const inboundId = z.string().regex(/^inb_[0-9A-Z]{26}$/);
 const batchId = z.string().regex(/^bat_[0-9A-Z]{26}$/);
 export const status = named("MessageStatus", z.enum(MESSAGE_STATUSES));
 const encoding = z.enum(["ascii", "ucs2"]);
@@ -238,8 +239,32 @@ export const ledger = named(
 
 export const webhooks = named(
   "Webhooks",
-  z.object({ deliveries: z.array(z.object({ messageId, ...delivery })), nextCursor }),
+  z.object({
+    deliveries: z.array(
+      z.object({
+        messageId: messageId.optional().describe("Where it tells of a message"),
+        inboundId: inboundId.optional().describe("Where it tells of an inbound text"),
+        ...delivery,
+      }),
+    ),
+    nextCursor,
+  }),
 );
+
+/** A text that a recipient sent. */
+export const inboundFields = {
+  id: inboundId,
+  from: z.string().describe("The handset"),
+  to: z.string().describe("The number that it wrote to"),
+  text: z.string().nullable().describe("Null where the content is no text"),
+  contentHex: z.string().optional().describe("The bytes of a content that is no text"),
+  segments: z.int().min(1),
+  complete: z.boolean().describe("False: parts that did not come within an hour are missing"),
+  wish: z.enum(["opt_out", "opt_in"]).optional().describe("What it said of further messages"),
+  receivedAt: time,
+};
+
+export const inbound = named("Inbound", z.object({ inbound: z.array(z.object(inboundFields)), nextCursor }));
 
 export const replayed = named("Replayed", z.object({ id: z.string(), status: z.literal("pending") }));
 

@@ -5,6 +5,7 @@ import { authentication, submissionRate } from "./authentication.ts";
 import { showBatch, submitBatch } from "./batches.ts";
 import { jsonBody, optionalJsonBody } from "./body.ts";
 import { showLiveness, showReadiness } from "./health.ts";
+import { listInboundTexts } from "./inbound.ts";
 import { cancelMessageOf, findMessages, showMessage, submitMessage, type WebhookCheck } from "./messages.ts";
 import { openApiDocument } from "./openapi.ts";
 import { opsRouter, type OpsDependencies } from "./ops/router.ts";
@@ -62,6 +63,10 @@ export function createApp(dependencies: AppDependencies): Express {
   app
     .route("/v1/ledger")
     .get(...known, showLedger(database))
+    .all(onlyMethods("GET", "HEAD"));
+  app
+    .route("/v1/inbound")
+    .get(...known, listInboundTexts(database))
     .all(onlyMethods("GET", "HEAD"));
   app
     .route("/v1/webhooks")

@@ -11,6 +11,7 @@ import {
   acceptedMessage,
   account,
   batch,
+  inbound,
   ledger,
   liveness,
   message,
@@ -23,6 +24,7 @@ import {
   webhooks,
 } from "./answers.ts";
 import { READING_A_BODY, READING_A_QUERY, type Endpoint } from "./endpoint.ts";
+import { inboundQuery } from "./inbound.ts";
 import { messageQuery } from "./messages.ts";
 import { OPS_ENDPOINTS } from "./ops/endpoints.ts";
 import { PROBLEM_TYPE } from "./problems.ts";
@@ -105,6 +107,14 @@ const CUSTOMER_ENDPOINTS: Endpoint[] = [
     summary: "Every movement of the account, newest first",
     query: ledgerQuery,
     answers: { 200: ledger },
+    problems: READING_A_QUERY,
+  },
+  {
+    method: "get",
+    path: "/v1/inbound",
+    summary: "Texts that recipients sent, newest first",
+    query: inboundQuery,
+    answers: { 200: inbound },
     problems: READING_A_QUERY,
   },
   {

@@ -30,13 +30,19 @@ export function listWebhooks(session: Session): RequestHandler {
     const before = position && { at: position[0], id: position[1] };
     const { applicationId } = callerOf(response);
     const rows = await listDeliveries(session, applicationId, before, rowsFor(limit));
-    const view = (row: DeliveryRow): Delivery => ({ messageId: row.message_id, ...deliveryView(row) });
+    const view = (row: DeliveryRow): Delivery => ({
+      ...(row.message_id === null ? {} : { messageId: row.message_id }),
+      ...(row.inbound_id === null ? {} : { inboundId: row.inbound_id }),
+      ...deliveryView(row),
+    });
     const { views, nextCursor } = pageOf(rows, limit, view, (row) => [row.created_at, row.id]);
     response.json({ deliveries: views, nextCursor });
   };
 }
 
-export const deliveryView = (row: Omit<DeliveryRow, "message_id">): Omit<Delivery, "messageId"> => ({
+export const deliveryView = (
+  row: Omit<DeliveryRow, "message_id" | "inbound_id">,
+): Omit<Delivery, "messageId" | "inboundId"> => ({
   id: row.id,
   url: row.url,
   status: row.status,

@@ -155,9 +155,10 @@ const READ = statement<Row>(
   `SELECT t.attempt_id, m.id AS message_id, coalesce(a.number, 1) AS number, a.state, m.status, m.current_attempt_id,
           m.number_hash, m.number_sealed, m.text_sealed, m.segment_count,
           (extract(epoch FROM m.expires_at - clock_timestamp()) * 1000)::float8 AS limit_in_ms,
-          c.id AS channel_id, c.supplier_id, c.src_id
+          c.id AS channel_id, c.supplier_id, c.src_id || coalesce(p.extension, '') AS src_id
      FROM unnest($1::text[], $2::text[], $3::text[]) AS t(attempt_id, message_id, channel_id)
      JOIN messages m ON m.id = t.message_id
+     JOIN applications p ON p.id = m.application_id
      JOIN channels c ON c.id = t.channel_id
      LEFT JOIN attempts a ON a.id = t.attempt_id`,
 );

@@ -21,6 +21,7 @@ const active = z.boolean().optional();
 const absent = z.boolean().optional();
 const review = z.enum(["pending", "approved", "rejected"]).optional();
 const count = z.int().min(0);
+const words = z.array(storable.min(1).max(32)).max(50);
 
 /** The address in the form in which it is stored; undefined where webhooks may not go there. */
 export type WebhookAddress = (text: string) => string | undefined;
@@ -92,6 +93,9 @@ export const configurationDocument = (addressOf: WebhookAddress) =>
         .nullish(),
       webhookSecret: webhookSecret.optional(),
       webhookSecretPrevious: webhookSecret.nullish(),
+      extension: digits(z.string().regex(/^\d{1,20}$/, "must be 1 to 20 digits")).nullish(),
+      optOutWords: words.nullish(),
+      optInWords: words.nullish(),
     }),
     apiKeys: list({
       id,
@@ -269,6 +273,9 @@ export const SECTIONS: readonly Section[] = [
       webhookUrl: "webhook_url",
       webhookSecret: "webhook_secret",
       webhookSecretPrevious: "webhook_secret_previous",
+      extension: "extension",
+      optOutWords: "opt_out_words",
+      optInWords: "opt_in_words",
     },
     {
       needed: ["enterprise", "account", "group", "name", "unitPriceUnits"],

@@ -172,17 +172,39 @@ function nest(document: Record<string, unknown>, section: Section, entries: read
   for (const parent of document[outer] as Fields[]) parent[inner] = lists.get(parent["id"]) ?? [];
 }
 
-/** An application pays from, and signs as, its own enterprise. */
+/** What no entry shows by itself, whichever of them the document names. */
 async function mismatches(tx: Session, document: ConfigurationDocument): Promise<FieldError[]> {
   const applications = document.applications ?? [];
-  if (applications.length === 0) return [];
-  const rows = await tx.run(MISMATCHES, [applications.map((it) => it.id)]);
-  return rows.map(({ id, field }) => ({
-    path: `applications[${applications.findIndex((it) => it.id === id)}].${field}`,
-    message: "belongs to another enterprise",
-  }));
+  const pathTo = (id: string, field: string): string => {
+    const at = applications.findIndex((it) => it.id === id);
+    return at < 0 ? `${id}.${field}` : `applications[${at}].${field}`;
+  };
+  const foreign = await tx.run(MISMATCHES, [applications.map((it) => it.id)]);
+  const long = await tx.run(LONG_NUMBERS);
+  return [
+    ...foreign.map(({ id, field }) => ({
+      path: pathTo(id, field),
+      message: "belongs to another enterprise",
+    })),
+    ...long.map(({ id, channel_id, digits }) => ({
+      path: pathTo(id, "extension"),
+      message: `makes a number of ${digits} digits of that of ${channel_id}; 21 is the most`,
+    })),
+  ];
 }
 
+/** A Src_Id has 21 bytes, and no supplier is trusted to cut one (cmpp §13). */
+const LONG_NUMBERS = statement<{ id: string; channel_id: string; digits: number }>(
+  "configuration.long_numbers",
+  `SELECT DISTINCT ON (p.id) p.id, c.id AS channel_id, length(c.src_id) + length(p.extension) AS digits
+     FROM applications p
+     JOIN channel_group_members gm ON gm.group_id = p.channel_group_id
+     JOIN channels c ON c.id = gm.channel_id
+    WHERE length(c.src_id) + length(p.extension) > 21
+    ORDER BY p.id, c.id`,
+);
+
+/** An application pays from, and signs as, its own enterprise. */
 const MISMATCHES = statement<{ id: string; field: string }>(
   "configuration.mismatches",
   `SELECT p.id, 'account' AS field FROM applications p JOIN accounts a ON a.id = p.account_id

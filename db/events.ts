@@ -23,7 +23,20 @@ export interface SupplierEvent {
   meaning?: SegmentReceipt;
   number?: string;
   srcId?: string;
+  /** What an inbound text says, beside `raw`; absent where it could not be read. */
+  inbound?: InboundContent;
   raw?: Buffer;
+}
+
+export interface InboundContent {
+  msgFmt: number;
+  /** Without its user data header. */
+  content: Buffer;
+  /** What the parts of one text have in common; null for a text of one part. */
+  reference: string | null;
+  total: number;
+  /** From 1. */
+  part: number;
 }
 
 /**
@@ -39,7 +52,8 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
   }
   const { vault } = session;
   const stored = [...unique.values()].map((it) => ({ ...it, key: storedKeyOf(vault, it.event) }));
-  const records = stored.map(({ event, copies, key }) => ({
+  const records = stored.map(({ event, copies, key }, arrival) => ({
+    arrival,
     event_key: key,
     kind: event.kind,
     supplier_id: event.supplierId,
@@ -57,6 +71,7 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
     number_hash: event.number === undefined ? undefined : vault.hash(event.number),
     number_sealed: hexOf(event.number && vault.seal("supplier_events.number", key, event.number)),
     src_id: event.srcId,
+    ...partOf(vault, key, event),
     raw_sealed: hexOf(event.raw && vault.seal("supplier_events.raw", key, event.raw)),
     copies,
   }));
@@ -70,6 +85,19 @@ export async function storeEvents(session: Session, events: readonly SupplierEve
 export const storedKeyOf = (vault: Vault, { key, kind }: Pick<SupplierEvent, "key" | "kind">): string =>
   kind === "receipt" || kind === "inbound" ? `${kind}:${vault.hash(key)}` : key;
 
+/** A part of an inbound text is known by the key of its event, as that is stored. */
+function partOf(vault: Vault, key: string, { inbound, number = "" }: SupplierEvent) {
+  if (inbound === undefined) return {};
+  return {
+    from_sealed: hexOf(vault.seal("inbound_parts.number", key, number)),
+    msg_fmt: inbound.msgFmt,
+    content_sealed: hexOf(vault.seal("inbound_parts.content", key, inbound.content)),
+    reference: inbound.reference,
+    total: inbound.total,
+    place: inbound.part,
+  };
+}
+
 /** As bytes are written in JSON. */
 const hexOf = (sealed: Buffer | "" | undefined): string | undefined =>
   sealed === undefined || sealed === "" ? undefined : `\\x${sealed.toString("hex")}`;
@@ -80,7 +108,9 @@ const LARGEST_CODE = 0x7fff_ffff;
 /**
  * Take rows are locked in order, or the gateway and the sweeper could wait for each other over the same
  * silences; where a batch holds both, the answer counts. `no_response` says nothing about a submit that
- * was answered meanwhile, and is not kept then. Inbound texts belong to no attempt: nothing to fold.
+ * was answered meanwhile, and is not kept then. Inbound texts belong to no attempt: there is nothing to
+ * fold, and their parts are joined elsewhere, in the order in which they came. What could not be read at
+ * all is for a person to see.
  *
  * Unknown stays unknown when "slower" comes late: a receipt may have been taken for that write already
  * (D14), and a write that "slower" allows would be the same text twice (C3).
@@ -92,10 +122,11 @@ const STORE = statement<Record<string, never>>(
   "events.store",
   `WITH event AS (
      SELECT * FROM jsonb_to_recordset($1::jsonb)
-         AS t(event_key text, kind text, supplier_id text, slot smallint, epoch bigint, attempt_id text,
+         AS t(arrival int, event_key text, kind text, supplier_id text, slot smallint, epoch bigint, attempt_id text,
               submit_id text, part smallint, write_number smallint, answer text, result_code int, msg_id text,
               stat text, meaning text, number_hash text, number_sealed bytea, src_id text, raw_sealed bytea,
-              copies int)),
+              from_sealed bytea, msg_fmt smallint, content_sealed bytea, reference text, total smallint,
+              place smallint, copies int)),
    locked AS MATERIALIZED (
      SELECT k.submit_id, k.part, k.write_number, event.event_key, event.kind, event.answer
        FROM event
@@ -123,7 +154,20 @@ const STORE = statement<Record<string, never>>(
    woken AS (
      UPDATE supplier_events e SET due_at = clock_timestamp()
        FROM named JOIN kept ON kept.event_key = named.event_key AND kept.id <> named.event_id
-      WHERE e.id = named.event_id AND e.folded_at IS NULL AND e.due_at > clock_timestamp())
+      WHERE e.id = named.event_id AND e.folded_at IS NULL AND e.due_at > clock_timestamp()),
+   inbound AS (
+     INSERT INTO inbound_parts (event_key, supplier_id, number_hash, number_sealed, dest_id, msg_fmt, content_sealed,
+                                reference, total, part, received_at)
+     SELECT kept.event_key, supplier_id, number_hash, from_sealed, src_id, msg_fmt, content_sealed,
+            reference, total, place,
+            statement_timestamp() + arrival * interval '1 microsecond'
+       FROM kept JOIN named ON named.event_id = kept.id
+      WHERE content_sealed IS NOT NULL
+     ON CONFLICT (event_key) DO NOTHING),
+   odd AS (
+     INSERT INTO anomalies (kind, event_id)
+     SELECT 'malformed_deliver', kept.id FROM kept JOIN named ON named.event_id = kept.id
+      WHERE kind = 'inbound' AND stat = 'malformed')
    INSERT INTO supplier_events (id, event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,
                                 result_code, msg_id, stat, meaning, number_hash, number_sealed, src_id, raw_sealed, folded_at)
    SELECT id, kept.event_key, kind, supplier_id, slot, epoch, attempt_id, part, write_number, answer,

@@ -401,7 +401,9 @@ const ADOPT = statement<MatchRow>(
                    count(DISTINCT o.attempt_id) AS attempt_count
               FROM segments s
               JOIN attempts a ON a.id = s.attempt_id
-              JOIN channels h ON h.id = a.channel_id AND (e.src_id IS NULL OR e.src_id = h.src_id)
+              JOIN applications p ON p.id = a.application_id
+              JOIN channels h ON h.id = a.channel_id
+                   AND (e.src_id IS NULL OR e.src_id = h.src_id || coalesce(p.extension, ''))
               JOIN LATERAL (SELECT max(t.taken_at) AS taken_at FROM takes t
                              WHERE t.submit_id = a.submit_id AND t.part = s.part AND t.kind = 'write') k
                    ON k.taken_at < e.received_at

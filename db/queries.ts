@@ -228,7 +228,9 @@ const TRANSFERS = statement<LedgerRow>(
 
 export interface DeliveryRow {
   id: string;
-  message_id: string;
+  message_id: string | null;
+  /** The text from a recipient of which it tells, where it is of no message. */
+  inbound_id: string | null;
   url: string;
   status: "pending" | "delivered" | "parked" | "disabled";
   try_count: number;
@@ -255,7 +257,7 @@ export const listDeliveries = (
 
 const DELIVERIES = statement<DeliveryRow>(
   "queries.deliveries",
-  `SELECT n.id, n.message_id, n.url, n.status, n.try_count, ${rfc3339("n.next_try_at")} AS next_try_at,
+  `SELECT n.id, n.message_id, n.inbound_id, n.url, n.status, n.try_count, ${rfc3339("n.next_try_at")} AS next_try_at,
      ${rfc3339("n.created_at")} AS created_at, ${rfc3339("n.delivered_at")} AS delivered_at,
      (SELECT coalesce(json_agg(json_build_object('try_number', t.try_number, 'at', ${rfc3339("t.at")},
         'http_status', t.http_status, 'error', t.error, 'duration_ms', t.duration_ms)

@@ -127,9 +127,15 @@ export const applications = pgTable(
     webhookSecretPrevious: text("webhook_secret_previous"),
     /** Null: until it is taken out. */
     webhookSecretPreviousUntil: at("webhook_secret_previous_until"),
+    /** Digits that follow a channel's number where this application is the sender (cmpp §13). */
+    extension: text(),
+    /** Words with which a recipient refuses, or asks again; null: those of the supplier's profile. */
+    optOutWords: text("opt_out_words").array(),
+    optInWords: text("opt_in_words").array(),
     createdAt: createdAt(),
   },
   (t) => [
+    check("applications_extension", sql`${t.extension} ~ '^[0-9]{1,20}$'`),
     check("applications_price_positive", sql`${t.unitPriceUnits} > 0`),
     check("applications_daily_limit", sql`${t.dailyLimit} >= 0`),
   ],
@@ -780,6 +786,87 @@ export const anomalies = pgTable(
   (t) => [unique("anomalies_once").on(t.kind, t.eventId)],
 );
 
+// ---- what recipients write ----------------------------------------------------------------------
+
+/** A text that a recipient sent, joined from its parts, and whose it is. */
+export const inboundMessages = pgTable(
+  "inbound_messages",
+  {
+    id: sortedId().primaryKey(),
+    supplierId: text("supplier_id")
+      .notNull()
+      .references(() => suppliers.id),
+    channelId: text("channel_id").references(() => channels.id),
+    /** Null: nobody knows whom it is for, and a person may say (D14). */
+    applicationId: text("application_id").references(() => applications.id),
+    enterpriseId: text("enterprise_id"),
+    /** The handset, for equality and to be read. */
+    numberHash: text("number_hash").notNull(),
+    numberSealed: bytea("number_sealed").notNull(),
+    /** The number that it wrote to: one of ours. */
+    destId: text("dest_id").notNull(),
+    /** A text, or bytes that are none. */
+    isText: boolean("is_text").notNull(),
+    contentSealed: bytea("content_sealed").notNull(),
+    partCount: smallint("part_count").notNull(),
+    /** False: the parts that lack did not come within an hour. */
+    complete: boolean().notNull(),
+    matchedBy: text("matched_by"),
+    /** What the text did to its sender's wish for messages. */
+    wish: text(),
+    /** When its first part came. */
+    receivedAt: at("received_at").notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    check(
+      "inbound_messages_matched_by",
+      oneOf("matched_by", ["extension", "last_message", "only_application", "person"]),
+    ),
+    check("inbound_messages_matched", sql`(${t.applicationId} IS NULL) = (${t.matchedBy} IS NULL)`),
+    check("inbound_messages_wish", oneOf("wish", ["opt_out", "opt_in"])),
+    index("inbound_messages_newest")
+      .on(t.applicationId, t.id.desc())
+      .where(sql`${t.applicationId} IS NOT NULL`),
+    index("inbound_messages_unmatched")
+      .on(t.id.desc())
+      .where(sql`${t.applicationId} IS NULL`),
+  ],
+);
+
+/** Each DELIVER that brought a text or a part of one, written with its raw event (D2). */
+export const inboundParts = pgTable(
+  "inbound_parts",
+  {
+    id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+    eventKey: text("event_key").notNull().unique(),
+    supplierId: text("supplier_id").notNull(),
+    numberHash: text("number_hash").notNull(),
+    numberSealed: bytea("number_sealed").notNull(),
+    destId: text("dest_id").notNull(),
+    msgFmt: smallint("msg_fmt").notNull(),
+    /** Without its user data header; its row is known by `event_key`. */
+    contentSealed: bytea("content_sealed").notNull(),
+    /** `<bits>:<reference>:<total>` of a long text; null for a text of one part. */
+    reference: text(),
+    total: smallint().notNull(),
+    part: smallint().notNull(),
+    receivedAt: at("received_at").notNull().defaultNow(),
+    /** When to look: at once, and when the patience with the other parts ends. */
+    dueAt: at("due_at").notNull().defaultNow(),
+    inboundId: sortedId("inbound_id").references(() => inboundMessages.id),
+  },
+  (t) => [
+    check("inbound_parts_place", sql`${t.part} BETWEEN 1 AND ${t.total}`),
+    index("inbound_parts_due")
+      .on(t.dueAt, t.id)
+      .where(sql`${t.inboundId} IS NULL`),
+    index("inbound_parts_of_text")
+      .on(t.supplierId, t.numberHash, t.destId, t.reference, t.id)
+      .where(sql`${t.reference} IS NOT NULL`),
+  ],
+);
+
 // ---- money --------------------------------------------------------------------------------------
 
 /** Two legs a row: `units` leave one pot and enter another; append-only, once per key (D5, A4). */
@@ -831,12 +918,17 @@ export const billingRecords = pgTable(
 
 // ---- telling the customer -----------------------------------------------------------------------
 
-/** One row a message and target, written by the transaction that made the message final (D10, E1). */
+/**
+ * One row a message and target, written by the transaction that made the message final (D10, E1), and
+ * one an inbound text and target, written by the one that made the text.
+ */
 export const notifications = pgTable(
   "notifications",
   {
     id: sortedId().primaryKey(),
-    messageId: text("message_id").notNull(),
+    messageId: text("message_id"),
+    /** In the place of a message. Its id says whose notification this is, so there is never a second one. */
+    inboundId: sortedId("inbound_id"),
     applicationId: text("application_id")
       .notNull()
       .references(() => applications.id),
@@ -862,6 +954,9 @@ export const notifications = pgTable(
       sql`${t.id} = 'evt_' || substr(${t.messageId}, 5)
           OR starts_with(${t.id}, 'evt_' || substr(${t.messageId}, 5) || '_')`,
     ),
+    // Without the table's name, which the partitions to which they are added do not have.
+    check("notifications_of_inbound", sql`id = 'evt_' || substr(inbound_id, 5)`),
+    check("notifications_subject", sql`(message_id IS NULL) <> (inbound_id IS NULL)`),
     // One index a partition (add_partition): all of a message's lie in the same one.
     uniqueIndex("notifications_once").on(t.messageId, t.url),
     check("notifications_status", oneOf("status", ["pending", "delivered", "parked", "disabled"])),

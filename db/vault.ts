@@ -19,6 +19,10 @@ import type { DataKey, DataKeys } from "./data-keys.ts";
 export type SealedColumn =
   | "blacklist.number"
   | "idempotency_keys.answer"
+  | "inbound_messages.content"
+  | "inbound_messages.number"
+  | "inbound_parts.content"
+  | "inbound_parts.number"
   | "messages.number"
   | "messages.text"
   | "notifications.body"

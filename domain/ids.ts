@@ -7,6 +7,7 @@ export type BatchId = `bat_${string}`;
 export type AttemptId = `att_${string}`;
 export type SubmitId = `sub_${string}`;
 export type NotificationId = `evt_${string}`;
+export type InboundId = `inb_${string}`;
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -30,6 +31,10 @@ export const messageIdFrom = (nowMs: number, random: Uint8Array): MessageId =>
 
 export const batchIdFrom = (nowMs: number, random: Uint8Array): BatchId => `bat_${sortableId(nowMs, random)}`;
 
+/** An inbound text; made by the transaction that joins it, so it sorts by that and not by its parts. */
+export const inboundIdFrom = (nowMs: number, random: Uint8Array): InboundId =>
+  `inb_${sortableId(nowMs, random)}`;
+
 /** Attempts of one message are numbered from 1, so starting one twice names the same workflow. */
 export const attemptIdOf = (message: MessageId, number: number): AttemptId =>
   `att_${message.slice(4)}_${number}`;
@@ -44,6 +49,9 @@ export const submitIdOf = (attempt: AttemptId): SubmitId => `sub_${attempt.slice
 /** One notification per message and target (E1): the second settlement finds the first one's row. */
 export const notificationIdOf = (message: MessageId, target: number): NotificationId =>
   `evt_${message.slice(4)}${target === 0 ? "" : `_${target}`}`;
+
+/** One notification per inbound text: whoever looks at it again, also a person, finds the first one's row. */
+export const inboundNotificationIdOf = (inbound: InboundId): NotificationId => `evt_${inbound.slice(4)}`;
 
 /** Starting one attempt twice, from wherever, reaches the same workflow. */
 export const attemptWorkflowId = (attempt: AttemptId): string => `attempt/${attempt}`;
@@ -73,3 +81,11 @@ export const noResponseEventKey = (submit: string, part: number, write: number):
 /** A receipt repeated by the supplier, on whatever connection and day, is one event (D2). */
 export const receiptEventKey = (supplier: string, msgId: string, number: string, stat: string): string =>
   `receipt:${supplier}:${msgId}:${number}:${stat}`;
+
+/**
+ * An inbound text repeated by the supplier because its answer was lost is one event, whatever connection
+ * and Sequence_Id it comes with; two equal texts under two ids are two (D2). `content` tells apart what a
+ * supplier names alike, such as the parts of a long text.
+ */
+export const inboundEventKey = (supplier: string, msgId: string, content: string): string =>
+  `inbound:${supplier}:${msgId}:${content}`;

@@ -1,7 +1,7 @@
 /**
  * What a customer is told of a final state, when it is told again, and what each answer means (E).
  */
-import type { MessageId, NotificationId } from "./ids.ts";
+import type { InboundId, MessageId, NotificationId } from "./ids.ts";
 import type { FinalStatus } from "./message.ts";
 
 export interface NotificationFacts {
@@ -37,6 +37,44 @@ export function notificationBody(facts: NotificationFacts): string {
     },
   });
 }
+
+export interface InboundFacts {
+  id: NotificationId;
+  inboundId: InboundId;
+  /** The handset, and the number that it wrote to. */
+  from: string;
+  to: string;
+  /** Null where the content is no text; then its bytes are there. */
+  text: string | null;
+  bytes: Uint8Array | null;
+  segments: number;
+  complete: boolean;
+  wish: "opt_out" | "opt_in" | null;
+  /** RFC 3339 with offset. */
+  receivedAt: string;
+}
+
+/** As `notificationBody`, for a text that a recipient sent. */
+export function inboundBody(facts: InboundFacts): string {
+  return JSON.stringify({
+    type: "inbound.received",
+    id: facts.id,
+    data: {
+      id: facts.inboundId,
+      from: facts.from,
+      to: facts.to,
+      text: facts.text,
+      ...(facts.bytes === null ? {} : { contentHex: hexOf(facts.bytes) }),
+      segments: facts.segments,
+      complete: facts.complete,
+      ...(facts.wish === null ? {} : { wish: facts.wish }),
+      receivedAt: facts.receivedAt,
+    },
+  });
+}
+
+const hexOf = (bytes: Uint8Array): string =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

@@ -7,6 +7,7 @@ import type { SegmentReceipt } from "../domain/message.ts";
 import { type Answer, answerOf, HOPELESS, receiptOf } from "../domain/supplier-codes.ts";
 import { isTimeZone } from "./cmpp-time.ts";
 
+const words = z.array(z.string().trim().min(1).max(32)).max(50);
 const resultCodes = z.array(z.int().min(1).max(0xffff_ffff));
 
 export const supplierProfile = z.strictObject({
@@ -69,6 +70,9 @@ export const supplierProfile = z.strictObject({
    * four as well. A text that does not fit its parts so stays UCS2.
    */
   encoding: z.enum(["ucs2", "gbk", "gb18030"]).default("ucs2"),
+  /** Words of recipients who refuse, or ask again, where the application names none of its own. */
+  optOutWords: words.optional(),
+  optInWords: words.optional(),
   /** How a receipt spells the Msg_Id of the answer: alike, or with its eight bytes reversed (cmpp §17). */
   receiptMsgId: z.enum(["as_answered", "bytes_reversed"]).default("as_answered"),
 });

@@ -251,6 +251,19 @@ describe("a file that is wrong", () => {
       { applications: [{ ...application, webhookUrl: "http://169.254.169.254/" }] },
       "applications[0].webhookUrl: webhooks may not go to this address",
     ],
+    [
+      "an extension that no supplier has room for",
+      { applications: [{ ...application, extension: "12345678901234" }] },
+      "applications[0].extension: makes a number of 22 digits of that of chn_demo_1; 21 is the most",
+    ],
+    [
+      "a channel's number that leaves no room for an extension there is",
+      {
+        applications: [{ ...application, extension: "77" }],
+        channels: [{ id: "chn_demo_2", srcId: "1".repeat(20) }],
+      },
+      "applications[0].extension: makes a number of 22 digits of that of chn_demo_2",
+    ],
     ["a text that is no signature", { signatures: [{ id: "s", text: "x" }] }, "signatures[0].text: must be"],
     ["a list that is none", { templates: { id: 1 } }, "templates: "],
   ])("with %s is refused, in words that lead there", async (_what, sections, words) => {

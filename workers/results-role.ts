@@ -1,6 +1,7 @@
-/** The role `results`: stored events are folded, and workflows told. */
+/** The role `results`: stored events are folded, workflows told, and inbound texts joined. */
 import { openStreams } from "../gateway-bridge/streams.ts";
 import { openDueCalls } from "./due-calls.ts";
+import { createInbound } from "./inbound.ts";
 import { createResults } from "./results.ts";
 import { answers, closing, closingStreams, closingTemporal, openPool } from "./role-parts.ts";
 import type { RoleFrame, RoleParts } from "./role.ts";
@@ -15,9 +16,18 @@ export async function assemble(frame: RoleFrame): Promise<RoleParts> {
   const tells = createTells({ temporal, metrics, log }, config.temporal.results);
   const calls = openDueCalls(config.redisUrl, config.keyPrefix);
   const folding = createResults({ database, streams, calls, tells, metrics, log }, config.temporal);
+  const inbound = createInbound({ database, metrics, log });
   return {
-    services: [closing(database), closingStreams(streams), closingTemporal(temporal), calls, tells, folding],
-    loops: [folding],
+    services: [
+      closing(database),
+      closingStreams(streams),
+      closingTemporal(temporal),
+      calls,
+      tells,
+      folding,
+      inbound,
+    ],
+    loops: [folding, inbound],
     ready: () => answers(database),
   };
 }

@@ -2,7 +2,17 @@
 import { z } from "zod";
 import { OPERATORS, RECEIPT_MODES } from "../../domain/message.ts";
 import { DIFFERENCES, type DifferenceKind } from "../../domain/reconcile.ts";
-import { count, listedMessage, messageId, money, named, nextCursor, status, time } from "../answers.ts";
+import {
+  count,
+  inboundFields,
+  listedMessage,
+  messageId,
+  money,
+  named,
+  nextCursor,
+  status,
+  time,
+} from "../answers.ts";
 
 const units = money.shape.units;
 const attemptId = z.string().regex(/^att_[0-9A-Z]{26}_\d+$/);
@@ -168,6 +178,21 @@ export const unmatched = named(
     nextCursor,
   }),
 );
+
+const inboundText = z.object({
+  ...inboundFields,
+  supplierId: z.string(),
+  channelId: z.string().nullable(),
+  applicationId: z.string().nullable().describe("Null: nobody knows whose it is"),
+  matchedBy: z.enum(["extension", "last_message", "only_application", "person"]).nullable(),
+});
+
+export const inboundAnywhere = named(
+  "InboundAnywhere",
+  z.object({ inbound: z.array(inboundText), nextCursor }),
+);
+
+export const assignedInbound = named("AssignedInbound", inboundText.extend({ effect }));
 
 export const messagesAnywhere = named(
   "MessagesAnywhere",

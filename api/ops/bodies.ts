@@ -47,4 +47,9 @@ export const publicationBody = z
     message: "must name the application that inherits the mode of all",
   });
 
+export const assignmentBody = z.strictObject({
+  applicationId: storable.min(1).max(64).describe("Whose the text is"),
+  note,
+});
+
 export const resolutionBody = z.strictObject({ action: z.enum(RESOLUTION_ACTIONS), note });

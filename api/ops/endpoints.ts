@@ -4,12 +4,14 @@ import { READING_A_BODY, READING_A_QUERY, type Endpoint } from "../endpoint.ts";
 import {
   alerts,
   anomalies,
+  assignedInbound,
   auditTrail,
   books,
   changedChannel,
   changedPublication,
   channels,
   clearedAlert,
+  inboundAnywhere,
   messagesAnywhere,
   overview,
   publication,
@@ -21,8 +23,17 @@ import {
   unmatched,
 } from "./answers.ts";
 import { alertQuery, auditQuery, reviewQuery } from "./attention.ts";
-import { channelBody, noteBody, publicationBody, resolutionBody, switchBody, topUpBody } from "./bodies.ts";
+import {
+  assignmentBody,
+  channelBody,
+  noteBody,
+  publicationBody,
+  resolutionBody,
+  switchBody,
+  topUpBody,
+} from "./bodies.ts";
 import { eventQuery, messageAnywhereQuery } from "./facts.ts";
+import { inboundAnywhereQuery } from "./inbound.ts";
 
 const CHANGING: ProblemCode[] = [...READING_A_BODY, "not_found"];
 
@@ -145,6 +156,22 @@ const endpoints: Omit<Endpoint, "who">[] = [
     query: eventQuery,
     answers: { 200: unmatched },
     problems: READING_A_QUERY,
+  },
+  {
+    method: "get",
+    path: "/ops/v1/inbound",
+    summary: "Texts from recipients of which nobody knows whose they are, or all of them, newest first",
+    query: inboundAnywhereQuery,
+    answers: { 200: inboundAnywhere },
+    problems: READING_A_QUERY,
+  },
+  {
+    method: "post",
+    path: "/ops/v1/inbound/{id}/assign",
+    summary: "Say whose a text is; its wish and its webhook follow",
+    body: assignmentBody,
+    answers: { 200: assignedInbound },
+    problems: CHANGING,
   },
   {
     method: "get",

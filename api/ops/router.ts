@@ -15,6 +15,7 @@ import {
 } from "./attention.ts";
 import { editChannel, showChannels } from "./channels.ts";
 import { findMessagesAnywhere, showAnomalies, showUnmatched } from "./facts.ts";
+import { assignOneInbound, showInbound } from "./inbound.ts";
 import { showBooks, topUpAccount } from "./money.ts";
 import { showOverview } from "./overview.ts";
 import { reconcile, type OpenSurvey } from "./reconcile.ts";
@@ -52,6 +53,7 @@ export function opsRouter(
     "/ops/v1/reviews": showReviews(database),
     "/ops/v1/anomalies": showAnomalies(database),
     "/ops/v1/unmatched": showUnmatched(database),
+    "/ops/v1/inbound": showInbound(database),
     "/ops/v1/messages": findMessagesAnywhere(database),
     "/ops/v1/audit": showAudit(database),
   };
@@ -81,6 +83,10 @@ export function opsRouter(
   router
     .route("/ops/v1/accounts/:id/top-up")
     .post(...changes, topUpAccount(database))
+    .all(onlyMethods("POST"));
+  router
+    .route("/ops/v1/inbound/:id/assign")
+    .post(...changes, assignOneInbound(database))
     .all(onlyMethods("POST"));
   router
     .route("/ops/v1/alerts/:id/clear")
