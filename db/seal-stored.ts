@@ -57,7 +57,9 @@ async function sealBatch(client: Client, vault: Vault): Promise<boolean> {
     [BATCH],
   );
   for (const place of PLACES) {
-    const sealed = rows.filter((row) => row.place === place).map((row) => sealedRow(vault, row));
+    const sealed = rows
+      .filter((row) => row.place === place)
+      .map((row) => SEALED[place](vault, { ...row, number: row.value["number"] ?? "" }));
     if (sealed.length > 0) await client.query(PUT_BACK[place], [JSON.stringify(sealed)]);
   }
   await client.query("DELETE FROM unsealed WHERE id = ANY($1::bigint[])", [rows.map((row) => row.id)]);
@@ -65,65 +67,67 @@ async function sealBatch(client: Client, vault: Vault): Promise<boolean> {
   return rows.length > 0;
 }
 
-function sealedRow(vault: Vault, { place, key, value }: Unsealed): object {
-  const number = value["number"] ?? "";
-  switch (place) {
-    case "messages":
-      return {
-        id: key,
-        number_hash: vault.hash(number),
-        number_sealed: hex(vault.seal("messages.number", key, number)),
-        text_sealed: hex(vault.seal("messages.text", key, value["text"] ?? "")),
-      };
-    case "idempotency_keys": {
-      const application = value["application_id"] ?? "";
-      const [, answer = "", createdAt] = /^(.*),"createdAt":"([^"]+)"\}$/s.exec(value["answer"] ?? "") ?? [];
-      const row = `${application}/${key}`;
-      return {
-        application,
-        key,
-        body_hash: keyedBodyHash(vault, value["body_hash"] ?? ""),
-        answer_sealed: hex(vault.seal("idempotency_keys.answer", row, answer)),
-        created_at: createdAt,
-      };
-    }
-    case "submit_outbox":
-      return { submit_id: key, payload: sealedPayload(vault, key, value["payload"] ?? "") };
-    case "supplier_events": {
-      const kind = value["kind"] as SupplierEvent["kind"];
-      const storedKey = storedKeyOf(vault, { kind, key });
-      const raw = value["raw"] ?? null;
-      return {
-        id: value["id"],
-        old_key: key,
-        event_key: storedKey,
-        number_hash: number === "" ? null : vault.hash(number),
-        number_sealed: number === "" ? null : hex(vault.seal("supplier_events.number", storedKey, number)),
-        raw_sealed: raw && hex(vault.seal("supplier_events.raw", storedKey, Buffer.from(raw, "hex"))),
-      };
-    }
-    case "notifications":
-      return { id: key, body_sealed: hex(vault.seal("notifications.body", key, value["body"] ?? "")) };
-    case "blacklist": {
-      const hash = vault.hash(number);
-      return {
-        ...value,
-        number_hash: hash,
-        number_sealed: hex(vault.seal("blacklist.number", hash, number)),
-      };
-    }
-    case "number_prefixes": {
-      const prefix = portedPrefix(vault, key);
-      return {
-        prefix,
-        number_sealed: hex(vault.seal("number_prefixes.number", prefix, key)),
-        operator: value["operator"],
-      };
-    }
-    case "concat_references":
-      return { ...value, number_hash: vault.hash(number) };
-  }
-}
+type Row = Pick<Unsealed, "key" | "value"> & { number: string };
+
+/** What goes back to each place, in the columns that `PUT_BACK` reads. */
+const SEALED: Record<Place, (vault: Vault, row: Row) => object> = {
+  messages: (vault, { key, value, number }) => ({
+    id: key,
+    number_hash: vault.hash(number),
+    number_sealed: hex(vault.seal("messages.number", key, number)),
+    text_sealed: hex(vault.seal("messages.text", key, value["text"] ?? "")),
+  }),
+  idempotency_keys: (vault, { key, value }) => {
+    const application = value["application_id"] ?? "";
+    const [, answer = "", createdAt] = /^(.*),"createdAt":"([^"]+)"\}$/s.exec(value["answer"] ?? "") ?? [];
+    const row = `${application}/${key}`;
+    return {
+      application,
+      key,
+      body_hash: keyedBodyHash(vault, value["body_hash"] ?? ""),
+      answer_sealed: hex(vault.seal("idempotency_keys.answer", row, answer)),
+      created_at: createdAt,
+    };
+  },
+  submit_outbox: (vault, { key, value }) => ({
+    submit_id: key,
+    payload: sealedPayload(vault, key, value["payload"] ?? ""),
+  }),
+  supplier_events: (vault, { key, value, number }) => {
+    const kind = value["kind"] as SupplierEvent["kind"];
+    const storedKey = storedKeyOf(vault, { kind, key });
+    const raw = value["raw"] ?? null;
+    return {
+      id: value["id"],
+      old_key: key,
+      event_key: storedKey,
+      number_hash: number === "" ? null : vault.hash(number),
+      number_sealed: number === "" ? null : hex(vault.seal("supplier_events.number", storedKey, number)),
+      raw_sealed: raw && hex(vault.seal("supplier_events.raw", storedKey, Buffer.from(raw, "hex"))),
+    };
+  },
+  notifications: (vault, { key, value }) => ({
+    id: key,
+    body_sealed: hex(vault.seal("notifications.body", key, value["body"] ?? "")),
+  }),
+  blacklist: (vault, { value, number }) => {
+    const hash = vault.hash(number);
+    return {
+      ...value,
+      number_hash: hash,
+      number_sealed: hex(vault.seal("blacklist.number", hash, number)),
+    };
+  },
+  number_prefixes: (vault, { key, value }) => {
+    const prefix = portedPrefix(vault, key);
+    return {
+      prefix,
+      number_sealed: hex(vault.seal("number_prefixes.number", prefix, key)),
+      operator: value["operator"],
+    };
+  },
+  concat_references: (vault, { value, number }) => ({ ...value, number_hash: vault.hash(number) }),
+};
 
 /** Bytes as PostgreSQL reads them out of JSON. */
 const hex = (bytes: Buffer): string => `\\x${bytes.toString("hex")}`;
