@@ -1,7 +1,7 @@
 /**
  * The encoding in which a text leaves for one supplier. Where it is cut was decided and paid for when it
  * was accepted, so another encoding changes neither the number of parts nor what each of them says
- * (docs/decisions/0011).
+ * (docs/decisions/0013).
  */
 import iconv from "iconv-lite";
 import type { SubmitCommand } from "../domain/command.ts";

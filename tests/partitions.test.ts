@@ -25,6 +25,7 @@ import {
   persist,
   planned,
   queuedAttempt,
+  refusal,
   receipt,
   receiptFor,
   reservedMessage,
@@ -161,8 +162,8 @@ describe("guards that are no key of the whole table", () => {
     await told(database, response(attempt, { answer: "rejected" }));
     expect(await settled(database, attempt)).toEqual({ kind: "retrying", successorId: successorOf(attempt) });
 
-    const second = (id: string, number: number): Promise<unknown> =>
-      ask(
+    const second = (id: string, number: number, run: typeof ask | typeof refusal = ask): Promise<unknown> =>
+      run(
         database,
         `INSERT INTO attempts (id, message_id, enterprise_id, application_id, number, retry_of, submit_id, state,
                                outcome, decided_at, segment_count)
@@ -170,7 +171,7 @@ describe("guards that are no key of the whole table", () => {
                 now(), 1 FROM attempts WHERE id = $1`,
         [attempt, id, number],
       );
-    await expect(second(successorOf(attempt), 2)).rejects.toMatchObject({ code: "23505" });
+    expect(await second(successorOf(attempt), 2, refusal)).toBe("23505");
     await expect(second(successorOf(successorOf(attempt)), 3)).rejects.toMatchObject({
       constraint: "attempts_retry_of",
     });
@@ -181,8 +182,8 @@ describe("guards that are no key of the whole table", () => {
 
   it("let a message have one undecided attempt, in every partition", async () => {
     const attempt = await queuedAttempt(database);
-    await expect(
-      ask(
+    expect(
+      await refusal(
         database,
         `INSERT INTO attempts (id, message_id, enterprise_id, application_id, number, retry_of, submit_id, state,
                                segment_count)
@@ -190,7 +191,7 @@ describe("guards that are no key of the whole table", () => {
            FROM attempts WHERE id = $1`,
         [attempt, successorOf(attempt)],
       ),
-    ).rejects.toMatchObject({ code: "23505" });
+    ).toBe("23505");
     expect(
       await partitionsWithout("attempts", "UNIQUE INDEX % (message_id) WHERE (decided_at IS NULL)"),
     ).toEqual([]);
@@ -198,15 +199,15 @@ describe("guards that are no key of the whole table", () => {
 
   it("let a message have one notification a target, in every partition (E1)", async () => {
     const attempt = await queuedAttempt(database);
-    const insert = (id: string): Promise<unknown> =>
-      ask(
+    const insert = (id: string, run: typeof ask | typeof refusal = ask): Promise<unknown> =>
+      run(
         database,
         "INSERT INTO notifications (id, message_id, application_id, url, body_sealed) VALUES ($1, $2, 'app_demo', 'http://a/', '')",
         [id, messageIdOf(attempt)],
       );
     const id = `evt_${messageIdOf(attempt).slice(4)}`;
     await insert(id);
-    await expect(insert(`${id}_1`)).rejects.toMatchObject({ code: "23505" });
+    expect(await insert(`${id}_1`, refusal)).toBe("23505");
     await expect(insert("evt_other")).rejects.toMatchObject({ constraint: "notifications_of_message" });
     expect(await partitionsWithout("notifications", "UNIQUE INDEX % (message_id, url)")).toEqual([]);
   });
