@@ -3,6 +3,8 @@ import type { AddressInfo } from "node:net";
 import express from "express";
 import { expect, it } from "vitest";
 import { openDatabase } from "../db/client.ts";
+import { newDataKeys, parseDataKeys } from "../db/data-keys.ts";
+import { openVault } from "../db/vault.ts";
 import { findMessages } from "./messages.ts";
 import { problemEdge } from "./problems.ts";
 
@@ -10,7 +12,7 @@ import { problemEdge } from "./problems.ts";
 const AWAY = "postgres://127.0.0.1:1/away";
 
 it("answers 503 where a list finds no database, and logs the code without the values asked for", async () => {
-  const database = openDatabase(AWAY, "api", 1);
+  const database = openDatabase(AWAY, "api", 1, openVault(parseDataKeys(newDataKeys())));
   const logged: object[] = [];
   const log = { info: () => undefined, warn: () => undefined, error: (what: object) => logged.push(what) };
   const app = express();

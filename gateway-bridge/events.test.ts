@@ -1,11 +1,14 @@
 /** What becomes of events while PostgreSQL is not there: nobody listens at the address used here. */
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { openDatabase } from "../db/client.ts";
+import { newDataKeys, parseDataKeys } from "../db/data-keys.ts";
 import type { SupplierEvent } from "../db/events.ts";
+import { openVault } from "../db/vault.ts";
 import { createEventRecorder } from "./events.ts";
 
 const nothing = (): void => undefined;
-const database = openDatabase("postgres://nobody@127.0.0.1:1/nothing", "gateway");
+const vault = openVault(parseDataKeys(newDataKeys()));
+const database = openDatabase("postgres://nobody@127.0.0.1:1/nothing", "gateway", 1, vault);
 afterAll(() => database.close());
 
 /** `warn` hears of each try that found no database. */
