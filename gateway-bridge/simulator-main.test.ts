@@ -8,6 +8,10 @@ import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { CmppSession } from "./cmpp-session.ts";
 
+/** It has no types of its own. From below the range of outgoing connections: a restart finds it free. */
+const PORTS: string = "../scripts/ports.mjs";
+const { freePorts } = (await import(PORTS)) as { freePorts: () => (what: string) => Promise<number> };
+
 const MAIN = fileURLToPath(new URL("./simulator-main.ts", import.meta.url));
 
 const cleanups: (() => unknown)[] = [];
@@ -25,20 +29,15 @@ function startRole(environment: Record<string, string>): ChildProcess {
   return child;
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
 async function roleWithOneSupplier(extra: Record<string, string> = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), "simulator-"));
   cleanups.push(() => rmSync(dataDir, { recursive: true }));
-  const [cmppPort, logPort, metricsPort] = [await freePort(), await freePort(), await freePort()];
+  const choose = freePorts();
+  const [cmppPort, logPort, metricsPort] = [
+    await choose("cmpp"),
+    await choose("log"),
+    await choose("metrics"),
+  ];
   const supplier = { name: "first", version: "3.0", cmppPort, logPort, spId: "910001", secret: "s3cr3t" };
   const environment = {
     WAYBILL_SIMULATOR: JSON.stringify({ dataDir, receiptDelayMs: 0, suppliers: [supplier] }),

@@ -64,7 +64,9 @@ const bars: Bar[] = [
   {
     reason: "recipient_blacklisted",
     set: async ({ attempt }) =>
-      ask(database, `INSERT INTO blacklist (number) VALUES ($1)`, [await numberOf(database, attempt)]),
+      ask(database, `INSERT INTO blacklist (number_hash, number_sealed) VALUES ($1, '')`, [
+        database.vault.hash(await numberOf(database, attempt)),
+      ]),
     lift: () => Promise.resolve(),
   },
 ];
