@@ -7,6 +7,7 @@
  */
 import { type Database, isAway, sqlState } from "../db/client.ts";
 import { storeEvents, type SupplierEvent } from "../db/events.ts";
+import { atPoint } from "../fault-points/at-point.ts";
 import { delay, errorName, type Log } from "../workers/service.ts";
 import type { Streams } from "./streams.ts";
 
@@ -81,10 +82,8 @@ export function createEventRecorder(deps: {
   async function commit(batch: Waiting[]): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
-        await storeEvents(
-          deps.database,
-          batch.map((it) => it.event),
-        );
+        const events = batch.map((it) => it.event);
+        await atPoint("event_store", () => storeEvents(deps.database, events));
         return batch.forEach((it) => it.resolve());
       } catch (error) {
         if (isRefusal(error)) return refused(batch, error);
