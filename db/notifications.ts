@@ -5,6 +5,7 @@
  * the row falls due again by itself. Hosts that fail are remembered apart and per application, so that
  * one endpoint's backlog is stepped over in one move and one tenant's failures pause nobody else (E3).
  */
+import { applicationsWith } from "./applications-with.ts";
 import { statement, type Session } from "./client.ts";
 import { rfc3339 } from "./rfc3339.ts";
 import { PREVIOUS_SIGNS } from "./webhook-secrets.ts";
@@ -80,14 +81,8 @@ const walk = (within: string): string =>
  */
 const CLAIM = statement<Omit<ClaimedNotification, "body"> & { bodySealed: Buffer }>(
   "notifications.claim",
-  `WITH RECURSIVE tenants AS (
-     (SELECT application_id FROM notifications WHERE status = 'pending' ORDER BY application_id LIMIT 1)
-     UNION ALL
-     SELECT further.application_id FROM tenants CROSS JOIN LATERAL (
-       SELECT application_id FROM notifications
-        WHERE status = 'pending' AND application_id > tenants.application_id
-        ORDER BY application_id LIMIT 1) further
-   ), start AS MATERIALIZED (SELECT md5(random()::text) AS spot
+  `WITH RECURSIVE ${applicationsWith("tenants", "notifications", "status = 'pending'")},
+   start AS MATERIALIZED (SELECT md5(random()::text) AS spot
    ), hosts AS MATERIALIZED (
      SELECT tenant.application_id, looked_at.host
        FROM tenants tenant CROSS JOIN start CROSS JOIN LATERAL (

@@ -2,6 +2,7 @@
  * Commands between their commit and the stream (C1, C2). A row is claimed with a token, and whoever
  * writes back must still hold it.
  */
+import { applicationsWith } from "./applications-with.ts";
 import { type Session, statement } from "./client.ts";
 import { modeOf, type PublicationMode } from "./publication.ts";
 
@@ -170,15 +171,8 @@ const CLAIM_OWN = statement<CommandRow>(
  */
 const CLAIM_LEFT = statement<CommandRow>(
   "outbox.claim_left",
-  `WITH RECURSIVE waiting AS (
-     (SELECT application_id FROM submit_outbox WHERE status IN ('pending', 'publishing')
-       ORDER BY application_id LIMIT 1)
-     UNION ALL
-     SELECT further.application_id FROM waiting CROSS JOIN LATERAL (
-       SELECT application_id FROM submit_outbox
-        WHERE status IN ('pending', 'publishing') AND application_id > waiting.application_id
-        ORDER BY application_id LIMIT 1) further
-   ), live AS MATERIALIZED (
+  `WITH RECURSIVE ${applicationsWith("waiting", "submit_outbox", "status IN ('pending', 'publishing')")},
+   live AS MATERIALIZED (
      SELECT application_id FROM waiting WHERE ${modeOf("waiting.application_id")} = 'live' ORDER BY random()
    ), due AS MATERIALIZED (
      SELECT row.submit_id FROM live CROSS JOIN LATERAL (
