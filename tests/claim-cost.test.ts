@@ -26,6 +26,7 @@ import {
   holder,
   idOf,
   openFacts,
+  pagesRead,
   planned,
   PRICE,
   receipt,
@@ -141,13 +142,7 @@ async function pagesOf(work: (on: Session) => Promise<unknown>): Promise<number>
     await work({
       ...tx,
       async run(what, values) {
-        const [row] = await ask<{ "QUERY PLAN": { Plan: Record<string, number> }[] }>(
-          tx,
-          `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${what.text}`,
-          values,
-        );
-        const plan = row?.["QUERY PLAN"][0]?.Plan ?? {};
-        pages += (plan["Shared Hit Blocks"] ?? 0) + (plan["Shared Read Blocks"] ?? 0);
+        pages += await pagesRead(tx, what.text, values);
         return [];
       },
     });

@@ -85,6 +85,22 @@ export async function only<Row>(
   return row;
 }
 
+/** Pages that a statement reads, by PostgreSQL's own account. It is carried out. */
+export async function pagesRead(
+  session: Session,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<number> {
+  const { "QUERY PLAN": plans } = await only<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(
+    session,
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
+    values,
+  );
+  const { "Shared Hit Blocks": hit, "Shared Read Blocks": read } = plans[0].Plan;
+  if (hit === undefined || read === undefined) throw new Error("the plan counts no pages");
+  return hit + read;
+}
+
 /**
  * The SQLSTATE with which PostgreSQL refuses a statement that breaks one of its guards on purpose;
  * undefined where it lets it pass. Under a name by which the run's log check knows it.

@@ -22,6 +22,7 @@ import {
   only,
   openFacts,
   openSender,
+  pagesRead,
   passLimit,
   queuedAttempt,
   receiptFor,
@@ -464,18 +465,8 @@ describe("ten thousand rows that must be skipped do not hide the one behind them
       }),
     );
     const blocks: number[] = [];
-    for (const { text, values } of run) blocks.push(await blocksOf(text, values));
+    for (const { text, values } of run) blocks.push(await pagesRead(database, text, values));
     return { answer, blocks };
-  }
-
-  async function blocksOf(text: string, values: readonly unknown[]): Promise<number> {
-    const rows = await ask<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(
-      database,
-      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
-      values,
-    );
-    const plan = rows[0]?.["QUERY PLAN"][0].Plan;
-    return (plan?.["Shared Hit Blocks"] ?? 0) + (plan?.["Shared Read Blocks"] ?? 0);
   }
 });
 
